@@ -1,0 +1,49 @@
+# Two commands do everything a newcomer needs: `make demo` and `make test`. Each builds .venv when it is missing or out
+# of date, and does nothing twice.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-long lint format docs clean help
+
+help:
+	@echo "make demo       train on digits with 40 % wrong labels and open report.html (under a minute)"
+	@echo "make test       all tests that fit two cores in 15 minutes; what is skipped is listed with its reason"
+	@echo "make test-long  the tests marked long, gpu or browser as well"
+	@echo "make lint       ruff and mypy (strict)"
+	@echo "make format     let ruff rewrite what it can"
+	@echo "make docs       write docs/performance.md again from the benchmarks' records"
+	@echo "make clean      remove .venv and caches"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "tnlpad needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/tnlpad demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -m 'not long and not gpu and not browser' -n 2
+
+test-long: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/python docs/performance.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,33 @@
+"""tnlpad: train classifiers on data whose labels are partly wrong, and find the wrong labels.
+
+Importing it trains nothing, touches no random generator and loads no heavy library: names are resolved on first use,
+so that `tnlpad --help` answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tnlpad.core.batchnorm import reestimated_batchnorm as reestimated_batchnorm
+    from tnlpad.core.decomposition import Decomposition as Decomposition
+    from tnlpad.core.split import parameter_groups as parameter_groups
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Decomposition": "tnlpad.core.decomposition",
+    "parameter_groups": "tnlpad.core.split",
+    "reestimated_batchnorm": "tnlpad.core.batchnorm",
+}
+
+__all__ = ["Decomposition", "__version__", "parameter_groups", "reestimated_batchnorm"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tnlpad' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,252 @@
+"""The whole SGD update of σ, γ and w in one pass over memory, for CUDA.
+
+Per element it reads g, σ, γ, the anchor and two momenta and writes σ, γ, w and two momenta: the least the equations in
+`decomposition` allow. The norms that the next step needs are summed in the same pass, while the new values are still in
+registers; each block stores its share, and a second, tiny kernel adds them up in a fixed order, so that a run is
+repeatable to the bit. Nothing returns to the host: learning rate, β1 and β2 are read from device memory, and a captured
+step follows them when they change.
+
+All tensors go through one launch per parameter group. Their addresses lie in a table on the device; gradients, which
+torch may put elsewhere at every step, have a table of their own that is written again when they move.
+"""
+
+from collections.abc import MutableMapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tnlpad.core.parts import Parts
+
+BLOCK = 2048
+WARPS = 8
+
+
+@triton.jit
+def _float32_at(addresses, index, ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
+    pointer = tl.load(addresses + index).to(tl.pointer_type(tl.float32))
+    return tl.multiple_of(pointer, 16) if ALIGNED else pointer
+
+
+@triton.jit
+def _update(  # type: ignore[no-untyped-def]
+    addresses,
+    gradients,
+    block_tensor,
+    block_start,
+    sizes,
+    sums,
+    partials,
+    beta,
+    lr,
+    first_block,
+    momentum,
+    weight_decay,
+    gamma_lr_scale,
+    weights_like,
+    UPDATE: tl.constexpr,
+    MOMENTUM: tl.constexpr,
+    NESTEROV: tl.constexpr,
+    MAXIMIZE: tl.constexpr,
+    GLOBAL: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    TENSORS: tl.constexpr,
+    TENSORS_PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    block = first_block + tl.program_id(0)
+    tensor = tl.load(block_tensor + block)
+    offsets = tl.multiple_of(tl.load(block_start + block), BLOCK) + tl.arange(0, BLOCK)
+    inside = offsets < tl.load(sizes + tensor)
+    row = tensor * 6
+    sigma_at = _float32_at(addresses, row, ALIGNED) + offsets
+    gamma_at = _float32_at(addresses, row + 1, ALIGNED) + offsets
+    sigma = tl.load(sigma_at, mask=inside, other=0.0)
+    gamma = tl.load(gamma_at, mask=inside, other=0.0)
+    anchor = tl.load(_float32_at(addresses, row + 2, ALIGNED) + offsets, mask=inside, other=0.0)
+
+    if UPDATE:
+        weight_type = weights_like.dtype.element_ty
+        g_at = tl.load(gradients + tensor).to(tl.pointer_type(weight_type))
+        w_at = tl.load(addresses + row + 5).to(tl.pointer_type(weight_type))
+        if ALIGNED:
+            g_at = tl.multiple_of(g_at, 16)
+            w_at = tl.multiple_of(w_at, 16)
+        g = tl.load(g_at + offsets, mask=inside, other=0.0).to(tl.float32)
+        if MAXIMIZE:
+            g = -g
+        if GLOBAL:
+            every = tl.arange(0, TENSORS_PADDED)
+            drift_squared = tl.sum(tl.load(sums + 2 * every, mask=every < TENSORS, other=0.0))
+            gamma_squared = tl.sum(tl.load(sums + 2 * every + 1, mask=every < TENSORS, other=0.0))
+        else:
+            drift_squared = tl.load(sums + 2 * tensor)
+            gamma_squared = tl.load(sums + 2 * tensor + 1)
+        # β/‖v‖, and 0 where the norm is 0.
+        sigma_pull = tl.where(drift_squared > 0, tl.load(beta) / tl.sqrt(drift_squared), 0.0)
+        gamma_pull = tl.where(gamma_squared > 0, tl.load(beta + 1) / tl.sqrt(gamma_squared), 0.0)
+        rate = tl.load(lr).to(tl.float32)
+
+        sigma_step = g + sigma_pull * (sigma - anchor) + weight_decay * sigma
+        gamma_step = g + (gamma_pull + weight_decay) * gamma
+        if MOMENTUM:
+            sigma_momentum_at = _float32_at(addresses, row + 3, ALIGNED) + offsets
+            gamma_momentum_at = _float32_at(addresses, row + 4, ALIGNED) + offsets
+            sigma_momentum = momentum * tl.load(sigma_momentum_at, mask=inside, other=0.0) + sigma_step
+            gamma_momentum = momentum * tl.load(gamma_momentum_at, mask=inside, other=0.0) + gamma_step
+            tl.store(sigma_momentum_at, sigma_momentum, mask=inside)
+            tl.store(gamma_momentum_at, gamma_momentum, mask=inside)
+            sigma_step = sigma_step + momentum * sigma_momentum if NESTEROV else sigma_momentum
+            gamma_step = gamma_step + momentum * gamma_momentum if NESTEROV else gamma_momentum
+        sigma = sigma - rate * sigma_step
+        gamma = gamma - rate * gamma_lr_scale * gamma_step
+        tl.store(sigma_at, sigma, mask=inside)
+        tl.store(gamma_at, gamma, mask=inside)
+        tl.store(w_at + offsets, (sigma + gamma).to(weight_type), mask=inside)
+
+    drift = sigma - anchor
+    tl.store(partials + 2 * block, tl.sum(drift * drift))
+    tl.store(partials + 2 * block + 1, tl.sum(gamma * gamma))
+
+
+@triton.jit
+def _add_up(partials, first_block, sums, CHUNK: tl.constexpr):  # type: ignore[no-untyped-def]
+    tensor = tl.program_id(0)
+    end = tl.load(first_block + tensor + 1)
+    drift = tl.zeros((CHUNK,), tl.float32)
+    gamma = tl.zeros((CHUNK,), tl.float32)
+    for start in range(tl.load(first_block + tensor), end, CHUNK):
+        block = start + tl.arange(0, CHUNK)
+        drift += tl.load(partials + 2 * block, mask=block < end, other=0.0)
+        gamma += tl.load(partials + 2 * block + 1, mask=block < end, other=0.0)
+    tl.store(sums + 2 * tensor, tl.sum(drift))
+    tl.store(sums + 2 * tensor + 1, tl.sum(gamma))
+
+
+class FusedSGD:
+    """Address tables and block lists of the decomposed weights, built once; `step` and `measure` launch kernels."""
+
+    def __init__(self, all_parts: Sequence[Parts], base_state: MutableMapping[Tensor, Any], global_norm: bool) -> None:
+        self.all_parts, self.base_state, self.global_norm = all_parts, base_state, global_norm
+        self.weights = [w for parts in all_parts for w in parts.weights]
+        device = self.weights[0].device
+        sizes = [w.numel() for w in self.weights]
+        blocks = [-(-size // BLOCK) for size in sizes]
+        tensor_of_block = [t for t, count in enumerate(blocks) for _ in range(count)]
+        start_of_block = [k * BLOCK for count in blocks for k in range(count)]
+        first_block = [sum(blocks[:t]) for t in range(len(blocks) + 1)]
+        self.sizes = torch.tensor(sizes, dtype=torch.int32, device=device)
+        self.block_tensor = torch.tensor(tensor_of_block, dtype=torch.int32, device=device)
+        self.block_start = torch.tensor(start_of_block, dtype=torch.int32, device=device)
+        self.first_block = torch.tensor(first_block, dtype=torch.int32, device=device)
+        self.partials = torch.zeros(len(tensor_of_block), 2, device=device)
+        self.sums = torch.zeros(len(sizes), 2, device=device)
+        self.lr = [torch.zeros((), device=device) for _ in all_parts]
+        self.lr_written = [float("nan")] * len(all_parts)
+        edges = [0]
+        for parts in all_parts:
+            edges.append(edges[-1] + len(parts.weights))
+        self.spans = [(first_block[a], first_block[b]) for a, b in pairwise(edges)]
+        rows = [row for parts in all_parts for row in zip(*self._tensors(parts), strict=True)]
+        self.aligned = all(tensor.data_ptr() % 16 == 0 for row in rows for tensor in row)
+        self.addresses = torch.tensor([[t.data_ptr() for t in row] for row in rows], dtype=torch.int64, device=device)
+        self.gradients = torch.zeros(len(sizes), dtype=torch.int64, device=device)
+        self.gradients_written: list[int] = []
+        self.for_capture: list[Tensor] = []
+        self.captured: list[Tensor] = []
+        self.measure()
+
+    def _tensors(self, parts: Parts) -> tuple[list[Tensor], ...]:
+        """What one row of the address table points at, column by column; momentum is the base optimizer's own state."""
+        momenta = []
+        for leaves in (parts.sigma, parts.gamma):
+            for leaf in leaves:
+                if self.base_state[leaf].get("momentum_buffer") is None:
+                    self.base_state[leaf]["momentum_buffer"] = torch.zeros_like(leaf)
+            momenta.append([self.base_state[leaf]["momentum_buffer"] for leaf in leaves])
+        return parts.sigma, parts.gamma, parts.anchor, momenta[0], momenta[1], parts.weights
+
+    def accepts(self) -> bool:
+        """Whether every weight has a gradient laid out in memory as the weight is."""
+        return all(
+            w.grad is not None and w.grad.stride() == w.stride() and w.grad.dtype == w.dtype for w in self.weights
+        )
+
+    def step(self, beta: Tensor) -> None:
+        """Update everything by the gradients as they are; the caller has checked `accepts`."""
+        self._locate_gradients()
+        for index in range(len(self.all_parts)):
+            self._launch(index, beta, update=True)
+        self._add_up()
+        torch.autograd.graph.increment_version(self.weights)
+
+    def measure(self) -> None:
+        """Take the norms anew, after σ, γ or the anchor were written by other means."""
+        for index in range(len(self.all_parts)):
+            self._launch(index, self.sums, update=False)
+        self._add_up()
+
+    def _launch(self, index: int, beta: Tensor, update: bool) -> None:
+        group = self.all_parts[index].group
+        first, last = self.spans[index]
+        _update[(last - first,)](
+            self.addresses,
+            self.gradients,
+            self.block_tensor,
+            self.block_start,
+            self.sizes,
+            self.sums,
+            self.partials,
+            beta,
+            self._learning_rate(index),
+            first,
+            float(group["momentum"]),
+            float(group["weight_decay"]),
+            float(group["gamma_lr_scale"]),
+            self.weights[0],
+            UPDATE=update,
+            MOMENTUM=group["momentum"] != 0,
+            NESTEROV=bool(group["nesterov"]),
+            MAXIMIZE=bool(group["maximize"]),
+            GLOBAL=self.global_norm,
+            ALIGNED=self.aligned,
+            TENSORS=len(self.weights),
+            TENSORS_PADDED=triton.next_power_of_2(len(self.weights)),
+            BLOCK=BLOCK,
+            num_warps=WARPS,
+        )
+
+    def _add_up(self) -> None:
+        _add_up[(len(self.weights),)](self.partials, self.first_block, self.sums, CHUNK=1024, num_warps=4)
+
+    def _learning_rate(self, index: int) -> Tensor:
+        lr = self.all_parts[index].group["lr"]
+        if isinstance(lr, Tensor) and lr.device == self.addresses.device:
+            return lr
+        if float(lr) != self.lr_written[index]:
+            self.lr_written[index] = float(lr)
+            self.lr[index].fill_(float(lr))
+        return self.lr[index]
+
+    def _locate_gradients(self) -> None:
+        """Bring the gradients' addresses to the device if they moved since the last step."""
+        addresses = [w.grad.data_ptr() for w in self.weights if w.grad is not None]
+        capturing = self.gradients.is_cuda and torch.cuda.is_current_stream_capturing()
+        if addresses == self.gradients_written and not capturing and not self.captured:
+            return  # a replayed graph writes its own addresses into the table, so after a capture we always do
+        if self.aligned and any(address % 16 for address in addresses):
+            self.aligned = False
+        if not self.for_capture:
+            self.for_capture.append(torch.empty(len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda))
+        if capturing:
+            # The graph copies from this memory at every replay: it is never written again.
+            host = self.for_capture.pop()
+            self.captured.append(host)
+        else:
+            host = torch.empty(len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda)
+        self.gradients_written = addresses
+        host.copy_(torch.tensor(addresses, dtype=torch.int64))
+        self.gradients.copy_(host, non_blocking=True)

@@ -1,0 +1,115 @@
+"""How strongly each part of the weights is held, epoch by epoch: β1(t) for σ and β2(t) for γ.
+
+Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition". β1 = c1·t grows, so that σ moves less and
+less once the clean patterns are learnt; β2 = t^(−c2) shrinks, so that γ becomes free to absorb what remains, the wrong
+labels. The paper also compares other shapes of β2 (constant, linear, exponential, step); all of them start at 1.
+
+A penalty is any callable from the 1-based epoch to a non-negative number; the frozen classes here are the ones with a
+name, a check of their arguments and a readable `repr`. `None` in place of a penalty switches it off.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Penalty = Callable[[int], float]
+
+
+def _require(name: str, value: float, valid: bool, rule: str) -> None:
+    if not (valid and math.isfinite(value)):
+        raise ValueError(f"{name}={value!r}: {rule}")
+
+
+@dataclass(frozen=True)
+class LinearGrowth:
+    """β(t) = c1·t, the paper's penalty on ‖σ − σ_previous epoch‖."""
+
+    c1: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _require("c1", self.c1, self.c1 >= 0, "must be a finite number >= 0 (the paper uses 1e-4; 0 switches it off)")
+
+    def __call__(self, epoch: int) -> float:
+        return self.c1 * epoch
+
+
+@dataclass(frozen=True)
+class PowerDecay:
+    """β(t) = t^(−c2), the paper's penalty on ‖γ‖."""
+
+    c2: float = 0.6
+
+    def __post_init__(self) -> None:
+        _require("c2", self.c2, self.c2 >= 0, "must be a finite number >= 0 (the paper uses 0.2 to 2.0)")
+
+    def __call__(self, epoch: int) -> float:
+        return float(epoch**-self.c2)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """β(t) = value."""
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        # Infinity is a meaningful constant: the proximal update then holds γ at exactly 0.
+        if not self.value >= 0:
+            raise ValueError(f"value={self.value!r}: must be a number >= 0")
+
+    def __call__(self, epoch: int) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class LinearDecay:
+    """β(t) = 1 − (t − 1)/epochs, never below 0."""
+
+    epochs: int
+
+    def __post_init__(self) -> None:
+        _require("epochs", self.epochs, self.epochs >= 1, "must be at least 1, the epoch after which the penalty is 0")
+
+    def __call__(self, epoch: int) -> float:
+        return max(0.0, 1.0 - (epoch - 1) / self.epochs)
+
+
+@dataclass(frozen=True)
+class ExponentialDecay:
+    """β(t) = factor^(t − 1)."""
+
+    factor: float = 0.95
+
+    def __post_init__(self) -> None:
+        _require("factor", self.factor, 0 < self.factor <= 1, "must lie in (0, 1]")
+
+    def __call__(self, epoch: int) -> float:
+        return float(self.factor ** (epoch - 1))
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """β(t) = factor^⌊(t − 1)/every⌋."""
+
+    factor: float = 0.6
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        _require("factor", self.factor, 0 < self.factor <= 1, "must lie in (0, 1]")
+        _require("every", self.every, self.every >= 1, "must be at least 1 epoch")
+
+    def __call__(self, epoch: int) -> float:
+        return float(self.factor ** ((epoch - 1) // self.every))
+
+
+def strength(penalty: Penalty | None, epoch: int, name: str) -> float:
+    """The value of a penalty at an epoch, refused when it would poison the weights without a word."""
+    if penalty is None:
+        return 0.0
+    value = float(penalty(epoch))
+    if not value >= 0:  # also catches NaN
+        raise ValueError(
+            f"{name} is {value} at epoch {epoch}: a penalty must be a number >= 0. "
+            f"Check {penalty!r}, which is called with the 1-based epoch."
+        )
+    return value

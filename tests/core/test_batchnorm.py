@@ -1,0 +1,57 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from tests.core.problems import batches, sgd, small_network, train
+from tnlpad import reestimated_batchnorm
+
+
+def images(count: int = 6) -> list[torch.Tensor]:
+    return [x for x, _ in batches(count)]
+
+
+def test_statistics_are_those_of_the_batches():
+    model = small_network()
+    with reestimated_batchnorm(model, images()):
+        outputs = [model[0](x).transpose(0, 1).flatten(1) for x in images()]
+        mean = torch.stack([o.mean(1) for o in outputs]).mean(0)
+        var = torch.stack([o.var(1) for o in outputs]).mean(0)
+        assert torch.allclose(model[1].running_mean, mean, atol=1e-12)
+        assert torch.allclose(model[1].running_var, var, atol=1e-12)
+        assert not any(module.training for module in model.modules())
+
+
+def test_everything_is_restored_also_after_an_exception():
+    model = small_network()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), batches(3))
+    model[4].eval()
+    state, modes = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()]
+    with pytest.raises(KeyError), reestimated_batchnorm(model, images()):
+        raise KeyError
+    assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+    assert [m.training for m in model.modules()] == modes
+    assert model[1].momentum == 0.1
+
+
+def test_with_sigma_the_output_no_longer_depends_on_the_scale_of_sigma():
+    model = small_network()
+    model[0].bias.data.zero_()
+    optimizer = sgd(model, init="zero")
+    model.eval()
+    with optimizer.sigma_weights(), reestimated_batchnorm(model, images()):
+        reference = model(images(1)[0])
+    for name in ("weight", "bias"):
+        optimizer.state[getattr(model[0], name)]["sigma"].mul_(3.0)
+    with optimizer.sigma_weights():
+        assert not torch.allclose(model(images(1)[0]), reference, atol=1e-3)
+        with reestimated_batchnorm(model, images()):
+            assert torch.allclose(model(images(1)[0]), reference, atol=1e-3)
+
+
+def test_without_a_batch_it_raises_and_without_batchnorm_it_does_nothing():
+    with pytest.raises(ValueError, match="`batches` is empty"), reestimated_batchnorm(small_network(), []):
+        pass
+    with reestimated_batchnorm(nn.Linear(2, 2), []):
+        pass

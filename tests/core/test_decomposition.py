@@ -1,0 +1,584 @@
+"""How the optimizer behaves in a user's hands: modes, saving, schedulers, mixed precision, and wrong use."""
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from tests.core.problems import batches, parts, sgd, small_network, train
+from tnlpad import Decomposition, parameter_groups
+from tnlpad.core.penalties import Constant, LinearGrowth
+
+
+def adamw(model, **options):
+    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(3))
+    return Decomposition(groups, torch.optim.AdamW, lr=1e-3, c1=0.05, c2=0.6, **options)
+
+
+def everything(model, optimizer):
+    return [*model.state_dict().values(), *(t for n in ("sigma", "gamma", "anchor") for t in parts(optimizer, n))]
+
+
+def all_equal(a, b):
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+# The weights the model holds
+
+
+def test_weights_are_the_sum_of_the_parts_after_every_step():
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(5, torch.float32))
+    weights = optimizer.param_groups[0]["params"]
+    sums = [s + g for s, g in zip(parts(optimizer, "sigma"), parts(optimizer, "gamma"), strict=True)]
+    assert all_equal(weights, sums)
+    assert any(g.any() for g in parts(optimizer, "gamma"))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5, 1.0, -1.0])
+def test_sigma_weights_holds_sigma_plus_scaled_gamma_and_restores_exactly(scale):
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(5, torch.float32))
+    before = copy.deepcopy(model.state_dict())
+    with optimizer.sigma_weights(gamma_scale=scale):
+        for w, s, g in zip(
+            optimizer.param_groups[0]["params"], parts(optimizer, "sigma"), parts(optimizer, "gamma"), strict=True
+        ):
+            assert torch.equal(w, s + scale * g)
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+    optimizer.step()
+
+
+def test_sigma_weights_restores_after_an_exception_and_nests():
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(KeyError, match="inside"), optimizer.sigma_weights():
+        raise KeyError("inside")
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+    with optimizer.sigma_weights():
+        sigma = copy.deepcopy(model.state_dict())
+        with optimizer.sigma_weights(gamma_scale=1.0):
+            assert all_equal(list(before.values()), list(model.state_dict().values()))
+        assert all_equal(list(sigma.values()), list(model.state_dict().values()))
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+
+def test_mode_round_trip_is_exact_and_idempotent():
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(3, torch.float32))
+    before = copy.deepcopy(model.state_dict())
+    optimizer.eval()
+    optimizer.eval()
+    assert all_equal(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"))
+    optimizer.train()
+    optimizer.train()
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_sigma_state_dict_loads_into_an_ordinary_model(mode):
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(5, torch.float32))
+    getattr(optimizer, mode)()
+    ordinary = small_network(torch.float32, seed=9)
+    ordinary.load_state_dict(optimizer.sigma_state_dict(model))
+    images = batches(1, torch.float32)[0][0]
+    model.eval()
+    ordinary.eval()
+    with optimizer.sigma_weights():
+        assert torch.equal(model(images), ordinary(images))
+
+
+def test_sigma_state_dict_is_a_copy_and_refuses_another_model():
+    model = small_network()
+    optimizer = sgd(model)
+    saved = optimizer.sigma_state_dict(model)
+    saved["0.weight"].zero_()
+    assert all(s.any() for s in parts(optimizer, "sigma"))
+    with pytest.raises(ValueError, match="not a parameter of this Sequential"):
+        optimizer.sigma_state_dict(small_network())
+
+
+def test_low_precision_models_keep_their_parts_in_single_precision():
+    model = small_network(torch.bfloat16)
+    optimizer = sgd(model, lr=1e-4)
+    assert all(t.dtype == torch.float32 for t in parts(optimizer, "sigma"))
+    optimizer.start_epoch()
+    before = [t.clone() for t in parts(optimizer, "sigma")]
+    train(model, optimizer, batches(3, torch.bfloat16))
+    # Steps far below bfloat16's resolution are not lost.
+    assert all((a != b).float().mean() > 0.9 for a, b in zip(before, parts(optimizer, "sigma"), strict=True))
+    with optimizer.sigma_weights():
+        for w, s in zip(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"), strict=True):
+            assert torch.equal(w, s.bfloat16())
+
+
+# Epochs and penalties
+
+
+def test_steps_per_epoch_equals_calling_start_epoch():
+    data = batches(12)
+    a, b = small_network(), small_network()
+    by_hand, by_itself = sgd(a), sgd(b, steps_per_epoch=4)
+    train(a, by_hand, data, epoch_length=4)
+    train(b, by_itself, data)
+    assert by_itself.epoch == by_hand.epoch == 3
+    assert all_equal(everything(a, by_hand), everything(b, by_itself))
+    with pytest.raises(RuntimeError, match="leave out start_epoch"):
+        by_itself.start_epoch()
+
+
+def test_the_epoch_is_one_based_and_the_anchor_is_sigma_at_its_start():
+    seen = []
+    model = small_network()
+    optimizer = sgd(model, c2=None, gamma_penalty=lambda epoch: seen.append(epoch) or 1.0)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(3))
+    assert not all_equal(parts(optimizer, "anchor"), parts(optimizer, "sigma"))
+    optimizer.start_epoch()
+    assert all_equal(parts(optimizer, "anchor"), parts(optimizer, "sigma"))
+    assert seen == [1, 2]
+
+
+def test_norms():
+    weight = nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = Decomposition([weight], torch.optim.SGD, lr=1.0, sigma_penalty=None, gamma_penalty=None)
+    optimizer.start_epoch()
+    weight.grad = torch.tensor([0.6, 0.8])
+    optimizer.step()
+    values = {name: value.item() for name, value in optimizer.norms().items()}
+    assert values == pytest.approx({"sigma": 4.0, "gamma": 1.0, "drift": 1.0})
+
+
+def test_a_weight_without_a_gradient_is_left_alone():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    before = everything(model, optimizer)
+    before = [t.clone() for t in before]
+    optimizer.step()  # no backward: no gradient anywhere
+    assert all_equal(before, everything(model, optimizer))
+    model[6](torch.randn(2, 36, dtype=torch.float64)).sum().backward()
+    optimizer.step()
+    unused, used = parts(optimizer, "sigma")[:4], parts(optimizer, "sigma")[4:]
+    assert all_equal(unused, parts(optimizer, "anchor")[:4])
+    assert not any(torch.equal(s, a) for s, a in zip(used, parts(optimizer, "anchor")[4:], strict=True))
+
+
+# What PyTorch users do with optimizers
+
+
+@pytest.mark.parametrize("build", [sgd, adamw])
+def test_saving_and_loading_in_the_middle_of_an_epoch_is_bit_equal(build):
+    data = batches(30, torch.float32)
+    model = small_network(torch.float32)
+    optimizer = build(model)
+    train(model, optimizer, data[:10], epoch_length=7)
+    file = io.BytesIO()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+
+    again = small_network(torch.float32, seed=5)
+    resumed = build(again)
+    again.load_state_dict(saved["model"])
+    resumed.load_state_dict(saved["optimizer"])
+    assert (resumed.epoch, resumed.steps) == (2, 10)
+    assert train(model, optimizer, data[10:]) == train(again, resumed, data[10:])
+    assert all_equal(everything(model, optimizer), everything(again, resumed))
+
+
+def test_a_state_saved_in_either_mode_resumes():
+    data = batches(10, torch.float32)
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    train(model, optimizer, data[:5], epoch_length=5)
+    optimizer.eval()
+    saved = copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    optimizer.train()
+    again = small_network(torch.float32, seed=5)
+    resumed = sgd(again)
+    again.load_state_dict(saved["model"])  # holds σ
+    resumed.load_state_dict(saved["optimizer"])
+    assert train(model, optimizer, data[5:]) == train(again, resumed, data[5:])
+
+
+def test_two_optimizers_loaded_from_one_state_share_nothing():
+    model = small_network()
+    optimizer = sgd(model)
+    train(model, optimizer, batches(4), epoch_length=4)
+    state = optimizer.state_dict()
+    twin = small_network()
+    other = sgd(twin)
+    other.load_state_dict(state)
+    before = [t.clone() for t in everything(twin, other)]
+    train(model, optimizer, batches(4))
+    assert all_equal(before, everything(twin, other))
+    momenta = [s["momentum_buffer"] for s in other.base.state.values()]
+    assert not {m.data_ptr() for m in momenta} & {
+        s["momentum_buffer"].data_ptr() for s in optimizer.base.state.values()
+    }
+
+
+def test_deepcopy_and_pickle_of_model_and_optimizer_go_on_bit_equal():
+    data = batches(20, torch.float32)
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    torch.optim.lr_scheduler.StepLR(optimizer, 5)  # wraps optimizer.step
+    train(model, optimizer, data[:10], epoch_length=5)
+    copies = [copy.deepcopy((model, optimizer)), pickle.loads(pickle.dumps((model, optimizer)))]
+    losses = train(model, optimizer, data[10:])
+    for model_copy, optimizer_copy in copies:
+        assert train(model_copy, optimizer_copy, data[10:]) == losses
+        assert all_equal(everything(model, optimizer), everything(model_copy, optimizer_copy))
+
+
+def test_learning_rate_schedulers_reach_both_parts():
+    model = small_network()
+    optimizer = sgd(model, gamma_lr_scale=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(1))
+    scheduler.step()
+    train(model, optimizer, batches(1))
+    assert [group["lr"] for group in optimizer.base.param_groups] == pytest.approx([0.005, 0.0025, 0.005])
+
+
+def test_one_cycle_changes_momentum_too():
+    model = small_network()
+    optimizer = sgd(model)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(1))
+    scheduler.step()
+    train(model, optimizer, batches(1))
+    assert optimizer.base.param_groups[1]["momentum"] == optimizer.param_groups[0]["momentum"] != 0.9
+
+
+def test_a_tensor_learning_rate_can_be_changed_in_place():
+    runs = []
+    for rate in (0.05, torch.tensor(0.05)):
+        model = small_network(torch.float32)
+        optimizer = sgd(model, lr=rate)
+        optimizer.start_epoch()
+        train(model, optimizer, batches(3, torch.float32))
+        for group in optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(0.01)
+            else:
+                group["lr"] = 0.01
+        train(model, optimizer, batches(3, torch.float32))
+        runs.append(everything(model, optimizer))
+    assert all(torch.allclose(a.float(), b.float(), atol=1e-6) for a, b in zip(*runs, strict=True))
+
+
+def test_closure_is_evaluated_on_w_and_its_loss_returned():
+    images, labels = batches(1)[0]
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        return loss
+
+    twin = small_network()
+    other = sgd(twin)
+    other.start_epoch()
+    losses = train(twin, other, [(images, labels)] * 3)
+    assert [optimizer.step(closure).item() for _ in range(3)] == losses
+
+
+def test_gradient_accumulation_equals_the_joined_batch():
+    (images, labels), *_ = batches(1, size=16)
+    results = []
+    for pieces in (1, 4):
+        model = small_network()
+        model[1].eval()  # batch statistics would differ between the pieces
+        optimizer = sgd(model)
+        optimizer.start_epoch()
+        for _ in range(5):
+            for x, y in zip(images.chunk(pieces), labels.chunk(pieces), strict=True):
+                (nn.functional.cross_entropy(model(x), y) / pieces).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=pieces == 1)
+        results.append(everything(model, optimizer))
+    assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(*results, strict=True))
+
+
+def test_grad_scaler_unscales_before_the_penalties_and_a_skipped_step_changes_nothing():
+    data = batches(6, torch.float32)
+    model, scaled = small_network(torch.float32), small_network(torch.float32)
+    optimizer, scaled_optimizer = sgd(model), sgd(scaled)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    for o in (optimizer, scaled_optimizer):
+        o.start_epoch()
+    train(model, optimizer, data)
+    for images, labels in data:
+        scaler.scale(nn.functional.cross_entropy(scaled(images), labels)).backward()
+        scaler.step(scaled_optimizer)
+        scaler.update()
+        scaled_optimizer.zero_grad()
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(model.parameters(), scaled.parameters(), strict=True))
+    before = [t.clone() for t in everything(scaled, scaled_optimizer)]
+    scaled[0].weight.grad = torch.full_like(scaled[0].weight, torch.inf)
+    scaler.scale(torch.zeros(()))
+    scaler.step(scaled_optimizer)
+    scaler.update()
+    assert all_equal(before, everything(scaled, scaled_optimizer))
+    assert scaled_optimizer.steps == len(data)
+
+
+def test_autocast():
+    model = small_network(torch.float32)
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    losses = []
+    for images, labels in batches(1, torch.float32) * 20:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.long
+def test_a_compiled_model_trains_as_the_plain_one():
+    data = batches(5, torch.float32)
+    model, twin = small_network(torch.float32), small_network(torch.float32)
+    optimizer, other = sgd(model), sgd(twin)
+    train(torch.compile(model), optimizer, data, epoch_length=5)
+    train(twin, other, data, epoch_length=5)
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+
+
+def test_parameter_groups_may_have_options_of_their_own():
+    model = small_network()
+    head = parameter_groups(model[6])
+    body = parameter_groups(model[:6])
+    for group in body:
+        group["lr"] = 0.0
+    optimizer = Decomposition(body + head, torch.optim.SGD, lr=0.1, momentum=0.9)
+    before = [p.clone() for p in model.parameters()]
+    optimizer.start_epoch()
+    train(model, optimizer, batches(3))
+    changed = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
+    assert changed == [False] * 6 + [True] * 2
+
+
+def test_add_param_group_later_equals_having_had_it():
+    data = batches(6)
+    runs = []
+    for later in (False, True):
+        model = small_network()
+        first, second = parameter_groups(model[:6]), parameter_groups(model[6])
+        optimizer = Decomposition(first if later else first + second, torch.optim.SGD, lr=0.05, momentum=0.9)
+        if later:
+            optimizer.add_param_group(second[0])
+        train(model, optimizer, data, epoch_length=3)
+        runs.append(everything(model, optimizer))
+    assert all_equal(*runs)
+
+
+def test_plain_parameters_are_all_decomposed():
+    model = small_network()
+    optimizer = Decomposition(model.parameters(), torch.optim.SGD, lr=0.1)
+    assert len(parts(optimizer, "sigma")) == len(list(model.parameters()))
+
+
+def test_groups_can_be_used_for_a_second_optimizer():
+    model = small_network()
+    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(0))
+    first = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    second = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    assert all_equal(parts(first, "gamma"), parts(second, "gamma"))
+    assert all(g.any() for g in parts(second, "gamma"))
+
+
+# Wrong use
+
+
+def test_step_in_eval_mode_raises():
+    optimizer = sgd(small_network())
+    optimizer.start_epoch()
+    optimizer.eval()
+    with pytest.raises(RuntimeError, match="call train"):
+        optimizer.step()
+    optimizer.train()
+    with optimizer.sigma_weights(), pytest.raises(RuntimeError, match="leave the sigma_weights"):
+        optimizer.step()
+
+
+def test_step_before_the_first_epoch_raises():
+    with pytest.raises(RuntimeError, match="call start_epoch"):
+        sgd(small_network()).step()
+
+
+def outside_load(model):
+    model.load_state_dict(small_network(seed=4).state_dict())
+
+
+def outside_write(model):
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+
+
+def outside_move(model):
+    model.to(torch.float32)
+
+
+@pytest.mark.parametrize("change", [outside_load, outside_write, outside_move])
+@pytest.mark.parametrize("action", ["step", "start_epoch", "eval"])
+def test_weights_changed_from_outside_raise(change, action):
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(2))
+    change(model)
+    with pytest.raises(RuntimeError, match=r"0\.weight .* changed or moved from outside.*adopt_weights"):
+        getattr(optimizer, action)()
+
+
+def test_adopt_weights_restarts_from_what_the_model_holds():
+    model = small_network()
+    optimizer = sgd(model)
+    train(model, optimizer, batches(3), epoch_length=3)
+    outside_load(model)
+    optimizer.adopt_weights()
+    assert all_equal(list(small_network(seed=4).parameters()), list(model.parameters()))
+    assert all_equal(parts(optimizer, "sigma"), optimizer.param_groups[0]["params"])
+    assert not any(g.any() for g in parts(optimizer, "gamma"))
+    train(model, optimizer, batches(3))
+
+
+def test_freezing_a_decomposed_parameter_raises():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    model[3].requires_grad_(False)
+    with pytest.raises(RuntimeError, match=r"3\.weight .* no longer requires a gradient"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"c1": -1e-4}, "c1=-0.0001.*>= 0"),
+        ({"c2": float("nan")}, "c2=nan"),
+        ({"c1": 1e-4, "sigma_penalty": LinearGrowth(1e-3)}, "say the same thing twice"),
+        ({"norm": "layer"}, "norm='layer'"),
+        ({"gamma_update": "prox"}, "gamma_update='prox'"),
+        ({"gamma_lr_scale": -1.0}, "gamma_lr_scale=-1.0"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch=0"),
+        ({"lr": -1.0}, "learning rate"),
+        ({"momentums": 0.9}, "momentums"),
+        ({"gamma_update": "proximal", "nesterov": True}, "nesterov=False"),
+        ({"gamma_update": "proximal", "maximize": True}, "maximize=False"),
+        ({"gamma_update": "proximal", "momentum": 1.0}, "momentum < 1"),
+    ],
+)
+def test_invalid_arguments(options, message):
+    settings = {"lr": 0.1, "momentum": 0.9, **options}
+    with pytest.raises((ValueError, TypeError), match=message):
+        Decomposition(parameter_groups(small_network()), torch.optim.SGD, **settings)
+
+
+def test_proximal_is_for_sgd_with_one_learning_rate():
+    with pytest.raises(ValueError, match="SGD only, not for AdamW"):
+        adamw(small_network(), gamma_update="proximal")
+    model = small_network()
+    groups = parameter_groups(model[:6]) + parameter_groups(model[6])
+    groups[-1]["lr"] = 0.5
+    with pytest.raises(ValueError, match=r"one lr over all decomposed groups, not \[0.1, 0.5\]"):
+        Decomposition(groups, torch.optim.SGD, lr=0.1, gamma_update="proximal")
+    groups[-1]["lr"] = 0.1
+    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1, gamma_update="proximal")
+    optimizer.start_epoch()
+    optimizer.param_groups[-1]["lr"] = 0.2  # as a scheduler might
+    with pytest.raises(ValueError, match="one lr"):
+        optimizer.step()
+
+
+def test_lbfgs_is_refused():
+    with pytest.raises(ValueError, match="LBFGS"):
+        Decomposition([nn.Parameter(torch.ones(2))], torch.optim.LBFGS)
+
+
+@pytest.mark.parametrize("value", [float("nan"), -1.0])
+def test_a_bad_penalty_value_names_the_epoch(value):
+    optimizer = sgd(small_network(), c2=None, gamma_penalty=lambda epoch: 1.0 if epoch < 2 else value)
+    optimizer.start_epoch()
+    with pytest.raises(ValueError, match=f"gamma_penalty is {value} at epoch 2"):
+        optimizer.start_epoch()
+    assert optimizer.epoch == 1
+
+
+def test_an_infinite_penalty_needs_the_proximal_update():
+    optimizer = sgd(small_network(), c2=None, gamma_penalty=Constant(torch.inf))
+    with pytest.raises(ValueError, match="proximal"):
+        optimizer.start_epoch()
+
+
+def test_an_empty_or_frozen_decomposition_is_refused():
+    model = small_network()
+    with pytest.raises(ValueError, match="No parameter is decomposed"):
+        Decomposition([{"params": list(model.parameters()), "decompose": False}], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="empty parameter list"):
+        Decomposition([], torch.optim.SGD, lr=0.1)
+    frozen = nn.Parameter(torch.ones(3), requires_grad=False)
+    with pytest.raises(ValueError, match="requires no gradient"):
+        Decomposition([frozen], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="complex64"):
+        Decomposition([nn.Parameter(torch.ones(3, dtype=torch.complex64))], torch.optim.SGD, lr=0.1)
+
+
+def test_sparse_gradients_are_refused():
+    embedding = nn.Embedding(5, 2, sparse=True)
+    optimizer = Decomposition(embedding.parameters(), torch.optim.SGD, lr=0.1)
+    optimizer.start_epoch()
+    embedding(torch.tensor([1])).sum().backward()
+    with pytest.raises(RuntimeError, match="sparse=False"):
+        optimizer.step()
+
+
+def test_a_state_of_another_model_or_optimizer_is_refused_and_changes_nothing():
+    model = small_network()
+    optimizer = sgd(model)
+    before = [t.clone() for t in everything(model, optimizer)]
+    other = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), nn.BatchNorm1d(4)).double()
+    with pytest.raises(ValueError, match="another model"):
+        optimizer.load_state_dict(sgd(other).state_dict())
+    with pytest.raises(ValueError, match="base, decomposition is missing"):
+        optimizer.load_state_dict(torch.optim.SGD(model.parameters(), lr=0.1).state_dict())
+    everything_decomposed = Decomposition(
+        parameter_groups(small_network(), decompose="all"), torch.optim.SGD, lr=0.1
+    ).state_dict()
+    with pytest.raises(ValueError, match="another choice of what is decomposed"):
+        optimizer.load_state_dict(everything_decomposed)
+    assert all_equal(before, everything(model, optimizer))
+
+
+def test_a_failed_add_param_group_leaves_the_optimizer_usable():
+    model = small_network()
+    optimizer = sgd(model)
+    extra = nn.Parameter(torch.ones(2), requires_grad=False)
+    with pytest.raises(ValueError, match="requires no gradient"):
+        optimizer.add_param_group({"params": [extra], "param_names": ["extra"]})
+    assert len(optimizer.param_groups) == 2
+    train(model, optimizer, batches(3), epoch_length=3)
