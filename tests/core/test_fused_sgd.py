@@ -18,9 +18,9 @@ def on_gpu(count, dtype=torch.float32):
     return [(x.cuda(), y.cuda()) for x, y in batches(count, dtype)]
 
 
-def build(fused=True, seed=0, dtype=torch.float32, **options):
+def build(fused=True, seed=0, dtype=torch.float32, fused_base=None, **options):
     model = small_network(dtype, seed).cuda().to(memory_format=torch.channels_last)
-    optimizer = sgd(model, **options)
+    optimizer = sgd(model, fused=fused_base, **options)
     if not fused:
         optimizer._fusable = lambda: False
     return model, optimizer
@@ -145,8 +145,8 @@ def test_a_state_saved_on_the_gpu_loads_on_the_cpu():
 
 def test_a_captured_step_follows_epochs_learning_rate_and_evaluation():
     data = on_gpu(24)
-    eager_model, eager = build(lr=torch.tensor(0.05, device="cuda"))
-    model, optimizer = build(lr=torch.tensor(0.05, device="cuda"))
+    eager_model, eager = build(lr=torch.tensor(0.05, device="cuda"), fused_base=True)
+    model, optimizer = build(lr=torch.tensor(0.05, device="cuda"), fused_base=True)
     images, labels = data[0][0].clone(), data[0][1].clone()
 
     def step():
@@ -198,11 +198,14 @@ def test_a_captured_step_follows_epochs_learning_rate_and_evaluation():
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
-def test_a_number_as_learning_rate_cannot_be_captured():
-    model, optimizer = build()
+@pytest.mark.parametrize(
+    ("lr", "message"), [(0.05, r"lr=torch\.tensor"), (torch.tensor(0.05), r"lr=torch\.tensor"), ("cuda", "fused=True")]
+)
+def test_what_cannot_be_captured_says_so(lr, message):
+    model, optimizer = build(lr=torch.tensor(0.05, device="cuda") if lr == "cuda" else lr)
     train(model, optimizer, on_gpu(2), epoch_length=2)
     for p in model.parameters():
         p.grad = torch.ones_like(p)
     graph = torch.cuda.CUDAGraph()
-    with pytest.raises(RuntimeError, match=r"lr=torch\.tensor"), torch.cuda.graph(graph):
+    with pytest.raises(RuntimeError, match=message), torch.cuda.graph(graph):
         optimizer.step()

@@ -68,7 +68,7 @@ class Decomposition(Optimizer):
         steps_per_epoch: Start an epoch by itself every so many steps, for loops that count steps. Without it call
             `start_epoch()` before the first step of every epoch.
         **base_options: Handed to the base optimizer (`lr`, `momentum`, `weight_decay`, ...). To capture `step()` in a
-            CUDA graph give `lr` as a tensor on the device.
+            CUDA graph give `lr` as a tensor on the device, and for SGD `fused=True`.
     """
 
     def __init__(
@@ -362,13 +362,18 @@ class Decomposition(Optimizer):
         if self.epoch == 0 and self.steps_per_epoch is None:
             raise RuntimeError("step() before the first epoch: call start_epoch() first, or give steps_per_epoch.")
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            if self.steps_per_epoch is not None:
-                raise RuntimeError("A replayed CUDA graph cannot count steps: call start_epoch() between replays.")
-            if not all(isinstance(parts.group["lr"], Tensor) for parts in self._parts):
-                raise RuntimeError(
-                    "The learning rate is a number, which a CUDA graph would freeze: build the optimizer with "
-                    "lr=torch.tensor(lr, device=...) and change it with lr.fill_()."
-                )
+            self._require_capturable()
+
+    def _require_capturable(self) -> None:
+        if self.steps_per_epoch is not None:
+            raise RuntimeError("A replayed CUDA graph cannot count steps: call start_epoch() between replays.")
+        if not all(isinstance(group["lr"], Tensor) and group["lr"].is_cuda for group in self.param_groups):
+            raise RuntimeError(
+                "The learning rate is a number, which a CUDA graph would freeze: build the optimizer with "
+                "lr=torch.tensor(lr, device=...) and change it with lr.fill_()."
+            )
+        if type(self.base) is SGD and not all(group["fused"] for group in self.param_groups):
+            raise RuntimeError("Only torch's fused SGD reads the learning rate on the device: give fused=True.")
 
     def _require_untouched(self) -> None:
         for parts in self._parts:
