@@ -46,80 +46,6 @@ def _write(pointers, values, inside, FULL: tl.constexpr):  # type: ignore[no-unt
 
 
 @triton.jit
-def _update_block(  # type: ignore[no-untyped-def]
-    addresses,
-    gradients,
-    tensor,
-    offsets,
-    size,
-    sums,
-    partials,
-    block,
-    beta,
-    lr,
-    momentum,
-    weight_decay,
-    gamma_lr_scale,
-    weights_like,
-    UPDATE: tl.constexpr,
-    MOMENTUM: tl.constexpr,
-    NESTEROV: tl.constexpr,
-    MAXIMIZE: tl.constexpr,
-    GLOBAL: tl.constexpr,
-    ALIGNED: tl.constexpr,
-    TENSORS: tl.constexpr,
-    TENSORS_PADDED: tl.constexpr,
-    FULL: tl.constexpr,
-):
-    inside = offsets < size
-    row = tensor * 6
-    sigma_at = _pointer(addresses, row, tl.float32, ALIGNED) + offsets
-    gamma_at = _pointer(addresses, row + 1, tl.float32, ALIGNED) + offsets
-    sigma = _read(sigma_at, inside, FULL)
-    gamma = _read(gamma_at, inside, FULL)
-    anchor = _read(_pointer(addresses, row + 2, tl.float32, ALIGNED) + offsets, inside, FULL)
-
-    if UPDATE:
-        weight_type: tl.constexpr = weights_like.dtype.element_ty
-        g = _read(_pointer(gradients, tensor, weight_type, ALIGNED) + offsets, inside, FULL).to(tl.float32)
-        if MAXIMIZE:
-            g = -g
-        if GLOBAL:
-            every = tl.arange(0, TENSORS_PADDED)
-            drift_squared = tl.sum(tl.load(sums + 2 * every, mask=every < TENSORS, other=0.0))
-            gamma_squared = tl.sum(tl.load(sums + 2 * every + 1, mask=every < TENSORS, other=0.0))
-        else:
-            drift_squared = tl.load(sums + 2 * tensor)
-            gamma_squared = tl.load(sums + 2 * tensor + 1)
-        # β/‖v‖, and 0 where the norm is 0.
-        sigma_pull = tl.where(drift_squared > 0, tl.load(beta) / tl.sqrt(drift_squared), 0.0)
-        gamma_pull = tl.where(gamma_squared > 0, tl.load(beta + 1) / tl.sqrt(gamma_squared), 0.0)
-        rate = tl.load(lr).to(tl.float32)
-
-        sigma_step = g + sigma_pull * (sigma - anchor) + weight_decay * sigma
-        gamma_step = g + (gamma_pull + weight_decay) * gamma
-        if MOMENTUM:
-            sigma_momentum_at = _pointer(addresses, row + 3, tl.float32, ALIGNED) + offsets
-            gamma_momentum_at = _pointer(addresses, row + 4, tl.float32, ALIGNED) + offsets
-            sigma_momentum = momentum * _read(sigma_momentum_at, inside, FULL) + sigma_step
-            gamma_momentum = momentum * _read(gamma_momentum_at, inside, FULL) + gamma_step
-            _write(sigma_momentum_at, sigma_momentum, inside, FULL)
-            _write(gamma_momentum_at, gamma_momentum, inside, FULL)
-            sigma_step = sigma_step + momentum * sigma_momentum if NESTEROV else sigma_momentum
-            gamma_step = gamma_step + momentum * gamma_momentum if NESTEROV else gamma_momentum
-        sigma = sigma - rate * sigma_step
-        gamma = gamma - rate * gamma_lr_scale * gamma_step
-        _write(sigma_at, sigma, inside, FULL)
-        _write(gamma_at, gamma, inside, FULL)
-        w_at = _pointer(addresses, row + 5, weight_type, ALIGNED) + offsets
-        _write(w_at, (sigma + gamma).to(weight_type), inside, FULL)
-
-    drift = sigma - anchor
-    tl.store(partials + 2 * block, tl.sum(drift * drift))
-    tl.store(partials + 2 * block + 1, tl.sum(gamma * gamma))
-
-
-@triton.jit
 def _update(  # type: ignore[no-untyped-def]
     addresses,
     gradients,
@@ -150,58 +76,55 @@ def _update(  # type: ignore[no-untyped-def]
     size = tl.load(sizes + tensor)
     start = tl.multiple_of(tl.load(block_start + block), BLOCK)
     offsets = start + tl.arange(0, BLOCK)
-    if start + BLOCK <= size:
-        _update_block(
-            addresses,
-            gradients,
-            tensor,
-            offsets,
-            size,
-            sums,
-            partials,
-            block,
-            beta,
-            lr,
-            momentum,
-            weight_decay,
-            gamma_lr_scale,
-            weights_like,
-            UPDATE,
-            MOMENTUM,
-            NESTEROV,
-            MAXIMIZE,
-            GLOBAL,
-            ALIGNED,
-            TENSORS,
-            TENSORS_PADDED,
-            FULL=True,
-        )
+    row = tensor * 6
+    weight_type: tl.constexpr = weights_like.dtype.element_ty
+    if GLOBAL:
+        every = tl.arange(0, TENSORS_PADDED)
+        drift_squared = tl.sum(tl.load(sums + 2 * every, mask=every < TENSORS, other=0.0))
+        gamma_squared = tl.sum(tl.load(sums + 2 * every + 1, mask=every < TENSORS, other=0.0))
     else:
-        _update_block(
-            addresses,
-            gradients,
-            tensor,
-            offsets,
-            size,
-            sums,
-            partials,
-            block,
-            beta,
-            lr,
-            momentum,
-            weight_decay,
-            gamma_lr_scale,
-            weights_like,
-            UPDATE,
-            MOMENTUM,
-            NESTEROV,
-            MAXIMIZE,
-            GLOBAL,
-            ALIGNED,
-            TENSORS,
-            TENSORS_PADDED,
-            FULL=False,
-        )
+        drift_squared = tl.load(sums + 2 * tensor)
+        gamma_squared = tl.load(sums + 2 * tensor + 1)
+    # β/‖v‖, and 0 where the norm is 0.
+    sigma_pull = tl.where(drift_squared > 0, tl.load(beta) / tl.sqrt(drift_squared), 0.0)
+    gamma_pull = tl.where(gamma_squared > 0, tl.load(beta + 1) / tl.sqrt(gamma_squared), 0.0)
+    rate = tl.load(lr).to(tl.float32)
+
+    # Full blocks go without a mask; the body is written once and compiled for both kinds.
+    for FULL in tl.static_range(2):
+        if (start + BLOCK <= size) == FULL:
+            inside = offsets < size
+            sigma_at = _pointer(addresses, row, tl.float32, ALIGNED) + offsets
+            gamma_at = _pointer(addresses, row + 1, tl.float32, ALIGNED) + offsets
+            sigma = _read(sigma_at, inside, FULL)
+            gamma = _read(gamma_at, inside, FULL)
+            anchor = _read(_pointer(addresses, row + 2, tl.float32, ALIGNED) + offsets, inside, FULL)
+
+            if UPDATE:
+                g = _read(_pointer(gradients, tensor, weight_type, ALIGNED) + offsets, inside, FULL).to(tl.float32)
+                if MAXIMIZE:
+                    g = -g
+                sigma_step = g + sigma_pull * (sigma - anchor) + weight_decay * sigma
+                gamma_step = g + (gamma_pull + weight_decay) * gamma
+                if MOMENTUM:
+                    sigma_momentum_at = _pointer(addresses, row + 3, tl.float32, ALIGNED) + offsets
+                    gamma_momentum_at = _pointer(addresses, row + 4, tl.float32, ALIGNED) + offsets
+                    sigma_momentum = momentum * _read(sigma_momentum_at, inside, FULL) + sigma_step
+                    gamma_momentum = momentum * _read(gamma_momentum_at, inside, FULL) + gamma_step
+                    _write(sigma_momentum_at, sigma_momentum, inside, FULL)
+                    _write(gamma_momentum_at, gamma_momentum, inside, FULL)
+                    sigma_step = sigma_step + momentum * sigma_momentum if NESTEROV else sigma_momentum
+                    gamma_step = gamma_step + momentum * gamma_momentum if NESTEROV else gamma_momentum
+                sigma = sigma - rate * sigma_step
+                gamma = gamma - rate * gamma_lr_scale * gamma_step
+                _write(sigma_at, sigma, inside, FULL)
+                _write(gamma_at, gamma, inside, FULL)
+                w_at = _pointer(addresses, row + 5, weight_type, ALIGNED) + offsets
+                _write(w_at, (sigma + gamma).to(weight_type), inside, FULL)
+
+            drift = sigma - anchor
+            tl.store(partials + 2 * block, tl.sum(drift * drift))
+            tl.store(partials + 2 * block + 1, tl.sum(gamma * gamma))
 
 
 @triton.jit

@@ -1,0 +1,51 @@
+"""The command `tnlpad`: one file per verb, and nothing heavy imported before a verb needs it.
+
+Results go to stdout, progress and messages to stderr; `--json` prints exactly one document. Exit codes: 0 fine,
+1 failed at run time, 2 wrong usage, 130 interrupted.
+"""
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from tnlpad import __version__
+from tnlpad.cli.demo import demo
+from tnlpad.cli.doctor import doctor
+
+app = typer.Typer(
+    name="tnlpad",
+    help="Train classifiers on data whose labels are partly wrong, and find the wrong labels.",
+    no_args_is_help=True,
+    # A bug's traceback should be the plain one that people paste into reports, without the values of local variables.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tnlpad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train classifiers on data whose labels are partly wrong, and find the wrong labels."""
+
+
+app.command()(demo)
+app.command()(doctor)
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters gets "?" and not a traceback
+    app(prog_name="tnlpad")

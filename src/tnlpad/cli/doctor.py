@@ -1,0 +1,131 @@
+"""`tnlpad doctor`: what is installed, on which machine, what is missing and how to get it. For bug reports too."""
+
+import platform
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+
+from tnlpad import __version__
+from tnlpad.cli.output import print_json
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
+    """Print versions and devices, and say what is missing. Exits with 1 if something needed is."""
+    dependencies = [_dependency(text) for text in requires("tnlpad") or []]
+    torch = _torch()
+    report = {
+        "tnlpad": __version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "dependencies": dependencies,
+        "torch": torch,
+        "problems": _problems(dependencies, torch),
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report)
+    if report["problems"]:
+        raise typer.Exit(1)
+
+
+def _dependency(requirement: str) -> dict[str, Any]:
+    """One line of the package's metadata, such as 'pytest>=8; extra == "dev"', and what is installed of it."""
+    match = re.match(r"\s*([\w.-]+)\s*(?:\[[^]]*\])?\s*([^;]*?)\s*(?:;(.*))?$", requirement)
+    assert match, f"unreadable requirement {requirement!r} in the package's own metadata"
+    name, wanted, condition = match[1], match[2], match[3] or ""
+    extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", condition)
+    try:
+        installed: str | None = version(name)
+    except PackageNotFoundError:
+        installed = None
+    lowest = re.search(r">=\s*([\d.]+)", wanted)
+    new_enough = installed is not None and (lowest is None or _numbers(installed) >= _numbers(lowest[1]))
+    return {
+        "name": name,
+        "wanted": wanted,
+        "extra": extra[1] if extra else None,
+        "installed": installed,
+        "ok": new_enough,
+    }
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The release part of a version, for comparison; trailing zeros do not count."""
+    release = re.match(r"\d+(?:\.\d+)*", text)
+    numbers = [int(part) for part in release[0].split(".")] if release else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _torch() -> dict[str, Any]:
+    """What torch sees; an error in place of that if it cannot even be imported."""
+    try:
+        import torch
+    except Exception as error:  # a half-installed torch can fail in any way, and this verb exists to say so
+        return {"error": f"{type(error).__name__}: {error}"}
+    devices = []
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        properties = torch.cuda.get_device_properties(index)
+        devices.append({"name": properties.name, "memory_gib": round(properties.total_memory / 2**30, 1)})
+    return {
+        "cpu_threads": torch.get_num_threads(),
+        "cuda_build": torch.version.cuda,
+        "cuda_devices": devices,
+        "triton": find_spec("triton") is not None,
+    }
+
+
+def _problems(dependencies: list[dict[str, Any]], torch: dict[str, Any]) -> list[str]:
+    """What keeps tnlpad from working, each with the way out. Extras are nobody's duty."""
+    problems = []
+    for each in dependencies:
+        if not each["ok"] and each["extra"] is None:
+            state = "is missing" if each["installed"] is None else f"is {each['installed']}, which is too old"
+            problems.append(f'{each["name"]} {state}. Run: python -m pip install "{each["name"]}{each["wanted"]}"')
+    if "error" in torch:
+        problems.append(f"torch cannot be imported ({torch['error']}). Install it again; see https://pytorch.org")
+    return problems
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"tnlpad {report['tnlpad']}, python {report['python']}, {report['platform']}", soft_wrap=True)
+    table = Table("package", "installed", "wanted", "for")
+    for each in report["dependencies"]:
+        use = f"[{each['extra']}]" if each["extra"] else "tnlpad"
+        installed = each["installed"] or "–"
+        mark = "" if each["ok"] else (" missing" if each["installed"] is None else " too old")
+        table.add_row(each["name"], f"{installed}{mark}", each["wanted"] or "any", use.replace("[", r"\["))
+    console.print(table)
+    for line in (*_device_lines(report["torch"]), *report["problems"]):
+        console.print(line, soft_wrap=True, markup=False)
+    absent = sorted({each["extra"] for each in report["dependencies"] if each["extra"] and not each["ok"]})
+    for extra in absent:
+        console.print(f"Optional: python -m pip install 'tnlpad[{extra}]'", soft_wrap=True, markup=False)
+    if not report["problems"]:
+        console.print("Nothing needed is missing.")
+
+
+def _device_lines(torch: dict[str, Any]) -> list[str]:
+    if "error" in torch:
+        return []
+    lines = [f"CPU: {torch['cpu_threads']} threads"]
+    lines += [f"CUDA: {each['name']}, {each['memory_gib']} GiB" for each in torch["cuda_devices"]]
+    if not torch["cuda_devices"]:
+        build = (
+            f"built for CUDA {torch['cuda_build']}" if torch["cuda_build"] else "a CPU build; see https://pytorch.org"
+        )
+        lines.append(f"CUDA: no device (this torch is {build})")
+    fused = "present" if torch["triton"] else "absent; only the fused CUDA update needs it (it comes with CUDA builds)"
+    lines.append(f"triton: {fused}")
+    return lines

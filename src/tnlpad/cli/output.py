@@ -1,0 +1,53 @@
+"""What the verbs share: consoles, errors without tracebacks, files that appear complete or not at all."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Say on stderr what went wrong, in a line that can be copied, and exit: 1 at run time, 2 for wrong usage."""
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def say(message: str, quiet: bool = False) -> None:
+    """A word about what goes on, on stderr."""
+    if not quiet:
+        typer.echo(message, err=True)
+
+
+def print_json(document: Any) -> None:
+    """The one document of `--json`. Numbers that JSON does not know are refused rather than written."""
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def folder_for_results(path: Path, option: str) -> Path:
+    """The folder, made if need be and known to be writable, before anything that takes time begins."""
+    if path.exists() and not path.is_dir():
+        fail(f"{option} {path} is a file, and results go into a folder: name another one with {option} FOLDER.", code=2)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        fail(
+            f"cannot write into {path} ({error.strerror or error}). {option} must be a folder that you may create or "
+            f"write to: name another one with {option} FOLDER."
+        )
+    return path
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name and rename it, so that no one ever reads half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another folder.")

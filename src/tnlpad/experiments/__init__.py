@@ -1,0 +1,1 @@
+"""Runs put together from the parts: data, noise, network, optimizer, measurements."""

@@ -1,0 +1,92 @@
+"""Networks by name. Each constructor takes `num_classes` and `in_channels` by keyword.
+
+Every network offers `forward(images) -> logits`, `features(images)`, the penultimate layer with one row per image, and
+`classifier`, the linear layer between the two. They are plain modules: the decomposition lives in the optimizer.
+
+To add one: write its file, and add its constructor to the table; the tests find it there.
+"""
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from torch import nn
+
+from tnlpad.networks.imagenet_resnet import ImageNetResNet, imagenet_resnet50
+from tnlpad.networks.lenet import LeNet, lenet
+from tnlpad.networks.preact_resnet import PreActResNet, preact_resnet18, preact_resnet18_dividemix
+from tnlpad.networks.pretrained import Pretrained, load_pretrained
+from tnlpad.networks.resnet import ResNet, resnet18, resnet34, resnet50
+from tnlpad.networks.resnext import ResNeXt, resnext29_2x64d, resnext29_4x64d, resnext29_32x4d
+from tnlpad.networks.small_cnn import SmallCNN, small_cnn
+from tnlpad.networks.vgg import VGG, vgg19
+from tnlpad.networks.wide_resnet import WideResNet, wide_resnet28_2, wide_resnet28_4, wide_resnet28_10
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "lenet": lenet,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "resnet50": resnet50,
+    "preact_resnet18": preact_resnet18,
+    "preact_resnet18_dividemix": preact_resnet18_dividemix,
+    "wide_resnet28_2": wide_resnet28_2,
+    "wide_resnet28_4": wide_resnet28_4,
+    "wide_resnet28_10": wide_resnet28_10,
+    "vgg19": vgg19,
+    "resnext29_32x4d": resnext29_32x4d,
+    "resnext29_2x64d": resnext29_2x64d,
+    "resnext29_4x64d": resnext29_4x64d,
+    "imagenet_resnet50": imagenet_resnet50,
+    "small_cnn": small_cnn,
+}
+
+
+def build(name: str, **options: int) -> nn.Module:
+    """The network of that name; unknown names and options are refused with the nearest known one.
+
+    >>> build("resnet18", num_classes=100, stem_padding=0).classifier
+    Linear(in_features=512, out_features=100, bias=True)
+    """
+    if name not in NETWORKS:
+        raise ValueError(f"network={name!r} is unknown{_nearest(name, list(NETWORKS))}")
+    known = list(inspect.signature(NETWORKS[name]).parameters)
+    for option in options:
+        if option not in known:
+            raise ValueError(f"{name} has no option {option!r}{_nearest(option, known)}")
+    return NETWORKS[name](**options)
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    nearest = get_close_matches(word, known, n=1)
+    return f": did you mean {nearest[0]}?" if nearest else f": choose one of {', '.join(known)}."
+
+
+__all__ = [
+    "NETWORKS",
+    "VGG",
+    "ImageNetResNet",
+    "LeNet",
+    "PreActResNet",
+    "Pretrained",
+    "ResNeXt",
+    "ResNet",
+    "SmallCNN",
+    "WideResNet",
+    "build",
+    "imagenet_resnet50",
+    "lenet",
+    "load_pretrained",
+    "preact_resnet18",
+    "preact_resnet18_dividemix",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnext29_2x64d",
+    "resnext29_4x64d",
+    "resnext29_32x4d",
+    "small_cnn",
+    "vgg19",
+    "wide_resnet28_2",
+    "wide_resnet28_4",
+    "wide_resnet28_10",
+]

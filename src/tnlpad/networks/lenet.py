@@ -1,0 +1,59 @@
+"""LeNet-5 for 28x28 images: two 5x5 convolutions with pooling, then 400-120-84 and one linear layer.
+
+Paper: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", in today's form: every map of the first
+convolution feeds the second, ReLU instead of the scaled tanh, a linear layer instead of radial basis functions, biases
+everywhere. Which pooling the decomposition's authors chose is not written down; ours takes the maximum.
+
+The original reads 32x32 images. Smaller ones are padded to that size by the first convolution, so that the maps are
+28, 14, 10, 5 for 28x28 (the default) and for 32x32 (`image_size=32`) alike, with the same weights.
+"""
+
+from typing import cast
+
+from torch import Tensor, nn
+
+
+class LeNet(nn.Module):
+    """Two convolutions, two hidden layers, a linear classifier."""
+
+    def __init__(self, *, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> None:
+        super().__init__()
+        if image_size not in (28, 32):
+            raise ValueError(
+                f"image_size={image_size!r}: LeNet-5 is made for 28 or 32; resize the images to one of them."
+            )
+        self.image_size = image_size
+        self.body = nn.Sequential(
+            nn.Conv2d(in_channels, 6, 5, padding=(32 - image_size) // 2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(16 * 5 * 5, 120),
+            nn.ReLU(),
+            nn.Linear(120, 84),
+            nn.ReLU(),
+        )
+        self.classifier = nn.Linear(84, num_classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The penultimate layer, one row per image."""
+        # Without this the first linear layer complains about two matrices that no user has ever seen.
+        height, width = images.shape[-2:]
+        if (height, width) != (self.image_size, self.image_size):
+            raise ValueError(
+                f"The images are {height}x{width}, but this LeNet takes {self.image_size}x{self.image_size}: build it "
+                "with image_size=28 or 32, or resize the images."
+            )
+        return cast(Tensor, self.body(images))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits, one row per image."""
+        return cast(Tensor, self.classifier(self.features(images)))
+
+
+def lenet(*, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> LeNet:
+    """LeNet-5."""
+    return LeNet(num_classes=num_classes, in_channels=in_channels, image_size=image_size)

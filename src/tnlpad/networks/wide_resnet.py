@@ -1,0 +1,59 @@
+"""Wide residual networks for small images: WRN-28-k, that is 28 layers, k times as wide.
+
+Paper: Zagoruyko and Komodakis, "Wide Residual Networks". A 3x3 stem of 16 channels, three stages of four pre-activation
+blocks with 16k, 32k and 64k channels and strides 1, 2, 2, a last normalisation and ReLU, global average pooling and one
+linear layer; no biases in convolutions, no dropout.
+
+How we differ: weights start as PyTorch's layers start them, where the paper draws them after He et al. Which k the
+paper of the decomposition used is not stated; 10, the usual one, is assumed.
+"""
+
+from typing import cast
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tnlpad.networks.preact_resnet import preact_stage
+
+STEM_CHANNELS = 16
+STAGES = ((16, 1), (32, 2), (64, 2))  # channels before widening, stride of the first block
+BLOCKS_PER_STAGE = 4  # the 28 layers: the stem, two convolutions in each of 12 blocks, three shortcuts
+
+
+class WideResNet(nn.Module):
+    """Stem, three stages of blocks, normalisation, average pooling, one linear layer."""
+
+    def __init__(self, *, widen: int, num_classes: int = 10, in_channels: int = 3) -> None:
+        super().__init__()
+        channels = STEM_CHANNELS
+        self.stem = nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)
+        self.stages = nn.Sequential()
+        for width, stride in STAGES:
+            self.stages.append(preact_stage(channels, widen * width, stride, BLOCKS_PER_STAGE))
+            channels = widen * width
+        self.bn = nn.BatchNorm2d(channels)
+        self.classifier = nn.Linear(channels, num_classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The penultimate layer, one row per image."""
+        maps = F.relu(self.bn(self.stages(self.stem(images))))
+        return F.adaptive_avg_pool2d(maps, 1).flatten(1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits, one row per image."""
+        return cast(Tensor, self.classifier(self.features(images)))
+
+
+def wide_resnet28_2(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:
+    """WRN-28-2, small enough for quick trials."""
+    return WideResNet(widen=2, num_classes=num_classes, in_channels=in_channels)
+
+
+def wide_resnet28_4(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:
+    """WRN-28-4."""
+    return WideResNet(widen=4, num_classes=num_classes, in_channels=in_channels)
+
+
+def wide_resnet28_10(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:
+    """WRN-28-10."""
+    return WideResNet(widen=10, num_classes=num_classes, in_channels=in_channels)

@@ -1,0 +1,63 @@
+"""Numbers as readers expect them: percent, mean ± standard deviation, n."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+METHOD_NAMES = {"plain": "Plain SGD", "w": "TNLPAD, w = σ + γ", "sigma": "TNLPAD, σ"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoRow:
+    """One method of the demo; every cell is ready to print."""
+
+    key: str
+    method: str
+    chosen: str
+    chosen_epochs: str
+    last: str
+    memorised: str
+    n: int
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """0.8266 as "82.7"."""
+    return f"{100 * share:.{digits}f}"
+
+
+def mean_sd(summary: Mapping[str, Any]) -> str:
+    """A summary as "82.7 ± 3.1" percent; a single value has no standard deviation."""
+    mean = percent(summary["mean"])
+    return mean if summary["sd"] is None else f"{mean} ± {percent(summary['sd'])}"
+
+
+def demo_rows(record: Mapping[str, Any]) -> list[DemoRow]:
+    """The demo's table: test accuracy and memorisation by method."""
+    return [
+        DemoRow(
+            key=key,
+            method=METHOD_NAMES[key],
+            chosen=mean_sd(method["test_chosen_epoch"]),
+            chosen_epochs=_range(method["chosen_epochs"]),
+            last=mean_sd(method["test_last_epoch"]),
+            memorised=mean_sd(method["memorised_last_epoch"]),
+            n=method["test_last_epoch"]["n"],
+        )
+        for key, method in record["methods"].items()
+    ]
+
+
+def demo_verdict(record: Mapping[str, Any]) -> str:
+    """The demo's outcome in one sentence, whichever way it went."""
+    points = 100 * record["gain"]["test_last_epoch"]
+    direction = "more" if points >= 0 else "less"
+    sentence = f"In the last epoch σ gets {abs(points):.1f} points {direction} of the test images right than plain SGD"
+    spread = record["gain"]["combined_sd"]
+    if not spread:
+        return f"{sentence} (one seed: nothing is known about the spread)." if spread is None else f"{sentence}."
+    return f"{sentence}, {abs(points) / (100 * spread):.1f} times the combined standard deviation of the two."
+
+
+def _range(epochs: Sequence[int]) -> str:
+    low, high = min(epochs), max(epochs)
+    return str(low) if low == high else f"{low}–{high}"

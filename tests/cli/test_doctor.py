@@ -1,0 +1,81 @@
+import builtins
+import json
+import sys
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from typer.testing import CliRunner
+
+from tnlpad.cli import app
+from tnlpad.cli.doctor import _dependency, _numbers
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["doctor", *arguments])
+
+
+def test_a_healthy_installation():
+    result = invoke()
+    assert result.exit_code == 0, result.output
+    for wanted in ("torch", "scikit-learn", "typer", "CPU:", "triton", "Nothing needed is missing"):
+        assert wanted in result.stdout
+
+
+def test_json_is_one_document_with_every_dependency():
+    document = json.loads(invoke("--json").stdout)
+    needed = {each["name"].lower() for each in document["dependencies"] if each["extra"] is None}
+    assert needed >= {"torch", "numpy", "scikit-learn", "matplotlib", "jinja2", "typer", "rich"}
+    assert all(each["ok"] for each in document["dependencies"] if each["extra"] is None)
+    assert document["problems"] == []
+    assert document["torch"]["cpu_threads"] >= 1
+
+
+def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch):
+    module = sys.modules["tnlpad.cli.doctor"]  # the package has a function of this name
+    real = module.version
+
+    def version(name):
+        if name.lower() == "jinja2":
+            raise PackageNotFoundError(name)
+        return "1.0" if name == "torch" else real(name)
+
+    monkeypatch.setattr(module, "version", version)
+    result = invoke()
+    assert result.exit_code == 1
+    assert "inja2 is missing. Run: python -m pip install" in result.stdout
+    assert "torch is 1.0, which is too old" in result.stdout
+
+
+def test_a_torch_that_cannot_be_imported_is_reported(monkeypatch):
+    real = builtins.__import__
+
+    def broken(name, *rest):
+        if name == "torch":
+            raise OSError("libtorch.so is damaged")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", broken)
+    result = invoke("--json")
+    assert result.exit_code == 1
+    assert "libtorch.so is damaged" in json.loads(result.stdout)["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name", "wanted", "extra"),
+    [
+        ("torch>=2.6", "torch", ">=2.6", None),
+        ("numpy", "numpy", "", None),
+        ('pytest>=8; extra == "dev"', "pytest", ">=8", "dev"),
+        ("ray[default]>=2,<3 ; extra == 'ray'", "ray", ">=2,<3", "ray"),
+        ('numpy<3,>=1.26; python_version < "3.14"', "numpy", "<3,>=1.26", None),
+    ],
+)
+def test_requirements_are_read(requirement, name, wanted, extra):
+    result = _dependency(requirement)
+    assert (result["name"], result["wanted"], result["extra"]) == (name, wanted, extra)
+
+
+def test_versions_compare_by_number():
+    assert _numbers("2.13.0+cpu") > _numbers("2.6")
+    assert _numbers("2.6.0") == _numbers("2.6")
+    assert _numbers("1.10rc1") > _numbers("1.9.9")

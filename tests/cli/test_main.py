@@ -1,0 +1,39 @@
+import os
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+import tnlpad
+from tnlpad.cli import app
+
+
+def test_version():
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"tnlpad {tnlpad.__version__}\n")
+
+
+def test_help_names_every_verb():
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for verb in ("demo", "doctor"):
+        assert verb in result.stdout
+
+
+def test_unknown_verb_is_wrong_usage():
+    result = CliRunner().invoke(app, ["dmeo"])
+    assert result.exit_code == 2
+    assert "dmeo" in result.stderr
+
+
+def test_a_terminal_without_greek_letters_is_no_reason_to_fail():
+    code = "import sys; sys.argv = ['tnlpad', 'σ']; from tnlpad.cli import main; main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_python_m_tnlpad():
+    output = subprocess.check_output([sys.executable, "-m", "tnlpad", "--version"], text=True)
+    assert output == f"tnlpad {tnlpad.__version__}\n"

@@ -1,0 +1,37 @@
+import json
+
+import pytest
+import typer
+
+from tnlpad.cli.output import print_json, write_text
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    write_text(path, "neu: σ")
+    assert path.read_text(encoding="utf-8") == "neu: σ"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(typer.Exit) as caught:
+        write_text(path, "new")
+    assert caught.value.exit_code == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_json_round_trips_and_refuses_what_json_does_not_know(capsys):
+    print_json({"σ": 1})
+    assert json.loads(capsys.readouterr().out) == {"σ": 1}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        print_json({"x": float("nan")})

@@ -1,0 +1,18 @@
+import torch
+
+from tnlpad.networks import SmallCNN, small_cnn
+
+
+def test_shapes_and_size():
+    network = small_cnn()
+    images = torch.rand(5, 1, 8, 8)
+    assert network(images).shape == (5, 10)
+    assert network.features(images).shape == (5, 128)
+    # 144 + 4,608 convolution weights, 2·16 + 2·32 of the normalisation, 128·128 + 128, 128·10 + 10.
+    assert sum(p.numel() for p in network.parameters()) == 22_650
+
+
+def test_an_image_is_judged_by_itself():
+    network = SmallCNN(width=8, hidden=16)
+    images = torch.rand(6, 1, 8, 8)
+    torch.testing.assert_close(network.train()(images)[:2], network.eval()(images[:2]))

@@ -1,0 +1,55 @@
+import pytest
+
+
+def summary(mean, sd):
+    return {"mean": mean, "sd": sd, "n": 2, "values": [mean, mean]}
+
+
+def method(last, chosen, memorised, epochs):
+    curves = {"test": [0.3, 0.9, last], "validation": [0.2, 0.5, 0.4], "memorised": [0.1, 0.2, memorised]}
+    return {
+        "test_last_epoch": summary(last, 0.02),
+        "test_chosen_epoch": summary(chosen, 0.01),
+        "chosen_epochs": epochs,
+        "memorised_last_epoch": summary(memorised, 0.05),
+        "curves": [curves, curves],
+    }
+
+
+@pytest.fixture
+def demo_record():
+    return {
+        "kind": "demo",
+        "command": "tnlpad demo --out <here>",
+        "versions": {"python": "3.11.0", "torch": "2.6.0"},
+        "seconds": 12.3,
+        "configuration": {
+            "seeds": [1, 2],
+            "noise_rate": 0.4,
+            "train_size": 1000,
+            "validation_size": 300,
+            "epochs": 3,
+            "batch_size": 64,
+            "learning_rate": 0.01,
+            "learning_rate_drop": 0.1,
+            "momentum": 0.9,
+            "weight_decay": 0.001,
+            "c1": 0.0001,
+            "c2_candidates": [0.5, 1.0],
+        },
+        "test_size": 497,
+        "selection": {
+            "rule": "highest",
+            "chosen_c2": 1.0,
+            "candidates": [
+                {"c2": 0.5, "validation_last_epoch": summary(0.4, 0.01)},
+                {"c2": 1.0, "validation_last_epoch": summary(0.5, 0.01)},
+            ],
+        },
+        "methods": {
+            "plain": method(0.65, 0.88, 0.8, [2, 2]),
+            "w": method(0.63, 0.88, 0.9, [2, 2]),
+            "sigma": method(0.8, 0.9, 0.3, [2, 3]),
+        },
+        "gain": {"test_last_epoch": 0.15, "combined_sd": 0.04},
+    }

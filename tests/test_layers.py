@@ -1,0 +1,114 @@
+"""Imports point one way. The table is the rule; this file only reads imports and compares."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tnlpad
+
+SOURCE = Path(tnlpad.__file__).parent
+
+FOUNDATION = {"types", "rng", "core", "networks", "records", "paper"}
+RUNS = FOUNDATION | {"noise", "data", "methods", "training"}
+ALLOWED: dict[str, set[str]] = {
+    **{name: set() for name in FOUNDATION},
+    "noise": {"types", "rng"},
+    "data": {"types", "rng"},
+    "methods": {"types", "core"},
+    "training": {"types", "methods", "core"},
+    "experiments": RUNS,
+    "suspects": {"types", "records"},
+    "report": {"records", "paper"},
+    "integrations": {"experiments", "suspects", "core"},
+    "cli": RUNS | {"experiments", "suspects", "report", "integrations"},
+    "__main__": {"cli"},
+}
+# The package itself only offers names, each of them resolved on first use.
+OFFERED = {name: home.split(".")[1] for name, home in tnlpad._HOME.items()}
+WITHOUT_TORCH = {"report", "records", "paper"}
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def imported(path: Path) -> list[str]:
+    """Dotted names of everything a module imports, also inside functions, with relative imports made absolute."""
+    package = ("tnlpad", *path.relative_to(SOURCE).parent.parts)
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            base = ".".join(part for part in (start, node.module) if part)
+            names += [f"{base}.{alias.name}" for alias in node.names]
+    return names
+
+
+def layers_of_ours(names: list[str]) -> set[str]:
+    ours = {name.split(".")[1] for name in names if name.startswith("tnlpad.")}
+    return {OFFERED.get(name, name) for name in ours} - {"__version__"}
+
+
+def violations(path: Path) -> set[str]:
+    return layers_of_ours(imported(path)) - ALLOWED[layer(path)] - {layer(path)}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path):
+    assert layer(path) in ALLOWED, f"{layer(path)} is not in the table: decide what it may import."
+    assert violations(path) == set(), f"{layer(path)} may import {sorted(ALLOWED[layer(path)]) or 'nothing of ours'}."
+    if layer(path) in WITHOUT_TORCH:
+        assert not {name for name in imported(path) if name.split(".")[0] == "torch"}
+
+
+def test_the_whole_package_was_covered():
+    # A check over files that finds none passes as well. Raise this number as the package grows.
+    assert len(modules()) >= 25
+    assert {layer(path) for path in modules()} >= {"core", "noise", "networks", "experiments", "report", "cli"}
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "found"),
+    [
+        ("core/x.py", "from tnlpad.noise.corrupt import corrupt", {"noise"}),
+        ("core/x.py", "from tnlpad.core.parts import Parts", set()),
+        ("core/x.py", "from ..types import Split", {"types"}),
+        ("noise/x.py", "from .transition import checked", set()),
+        ("noise/x.py", "import tnlpad.core.split", {"core"}),
+        ("noise/x.py", "def f():\n    from tnlpad import Decomposition", {"core"}),
+        ("report/x.py", "from tnlpad import experiments", {"experiments"}),
+        ("report/x.py", "from tnlpad import __version__", set()),
+        ("types.py", "from tnlpad.rng import numpy_stream", {"rng"}),
+        ("experiments/x.py", "from tnlpad import Decomposition", set()),
+    ],
+)
+def test_the_check_notices(tmp_path, monkeypatch, module, line, found):
+    monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path)
+    path = tmp_path / module
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(line)
+    assert violations(path) == found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import tnlpad",
+        "import tnlpad.cli",
+        "import sys; sys.argv = ['tnlpad', '--help']; from tnlpad.cli import app; app(standalone_mode=False)",
+    ],
+)
+def test_nothing_heavy_before_it_is_needed(code):
+    heavy = "torch numpy sklearn matplotlib jinja2"
+    check = f"{code}\nimport sys; sys.exit(' '.join(set('{heavy}'.split()) & set(sys.modules)) or None)"
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
