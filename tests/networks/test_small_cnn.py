@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from tnlpad.networks import SmallCNN, small_cnn
@@ -16,3 +17,9 @@ def test_an_image_is_judged_by_itself():
     network = SmallCNN(width=8, hidden=16)
     images = torch.rand(6, 1, 8, 8)
     torch.testing.assert_close(network.train()(images)[:2], network.eval()(images[:2]))
+
+
+@pytest.mark.parametrize("size", [(4, 8), (8, 9), (28, 28)])
+def test_other_sizes_are_refused(size):
+    with pytest.raises(ValueError, match=f"The images are {size[0]}x{size[1]}, but SmallCNN is made for 8x8"):
+        small_cnn()(torch.zeros(1, 1, *size))

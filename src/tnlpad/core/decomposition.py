@@ -30,7 +30,7 @@ from torch.optim import SGD, Optimizer
 
 from tnlpad.core.parts import Parts
 from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, strength
-from tnlpad.core.pulls import keep, norms, pull, scaled
+from tnlpad.core.pulls import keep, norms, pull, scale_
 
 Norm = Literal["global", "tensor"]
 GammaUpdate = Literal["subgradient", "proximal"]
@@ -235,17 +235,19 @@ class Decomposition(Optimizer):
         sigma_forces: list[list[Tensor]] = [[] for _ in self._parts]
         gamma_forces: list[list[Tensor]] = [[] for _ in self._parts]
         if self.sigma_penalty is not None:
-            drifts = [torch._foreach_sub(parts.sigma, parts.anchor) for parts in self._parts]
-            sigma_forces = self._pulled(self._beta[0], drifts)
+            sigma_forces = [list(torch._foreach_sub(parts.sigma, parts.anchor)) for parts in self._parts]
+            self._pull_(sigma_forces, self._beta[0])
         if self.gamma_penalty is not None and self.gamma_update == "subgradient":
-            gamma_forces = self._pulled(self._beta[1], [parts.gamma for parts in self._parts])
+            gamma_forces = [[gamma.clone() for gamma in parts.gamma] for parts in self._parts]
+            self._pull_(gamma_forces, self._beta[1])
         return sigma_forces, gamma_forces
 
-    def _pulled(self, beta: Tensor, vectors: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    def _pull_(self, vectors: list[list[Tensor]], beta: Tensor) -> None:
+        """v ← β·v/‖v‖ in place: weight-sized temporaries are what this update costs on a CPU."""
         pulls = self._per_group(pull(beta, _flat(vectors), self.norm == "tensor"))
-        # Where the base maximises it will negate what it gets; the penalties stay minimised.
-        pulls = [-p if parts.group.get("maximize") else p for p, parts in zip(pulls, self._parts, strict=True)]
-        return [scaled(group, p) for group, p in zip(vectors, pulls, strict=True)]
+        for group, factor, parts in zip(vectors, pulls, self._parts, strict=True):
+            # Where the base maximises it will negate what it gets; the penalties stay minimised.
+            scale_(group, -factor if parts.group.get("maximize") else factor)
 
     def _per_group(self, values: Tensor) -> list[Tensor]:
         if values.ndim == 0:
@@ -265,7 +267,7 @@ class Decomposition(Optimizer):
         gammas = [parts.gamma for parts in self._parts]
         kept = self._per_group(keep(threshold, _flat(gammas), self.norm == "tensor"))
         for gamma, factor in zip(gammas, kept, strict=True):
-            torch._foreach_copy_(gamma, scaled(gamma, factor))
+            scale_(gamma, factor)
 
     def _share_options(self) -> None:
         """Let the base see what LR schedulers and users wrote into our groups."""

@@ -28,6 +28,6 @@ def keep(threshold: Tensor, vectors: Sequence[Tensor], per_tensor: bool) -> Tens
     return torch.where(lengths > 0, (1 - threshold / lengths).clamp(min=0), 0.0)
 
 
-def scaled(vectors: Sequence[Tensor], factor: Tensor) -> list[Tensor]:
-    """Every tensor times the one factor, or times its own."""
-    return list(torch._foreach_mul(list(vectors), factor if factor.ndim == 0 else list(factor.unbind())))
+def scale_(vectors: Sequence[Tensor], factor: Tensor) -> None:
+    """Multiply every tensor by the one factor, or by its own, in place."""
+    torch._foreach_mul_(list(vectors), factor if factor.ndim == 0 else list(factor.unbind()))

@@ -5,8 +5,8 @@ the first stage. Three stages of three blocks with strides 1, 2, 2; the width of
 and a block puts out twice the channels of its groups together.
 
 How we differ from the paper: the stem is a 1x1 convolution to 64 channels, not 3x3, and the output of a block grows
-with its groups instead of staying at 256, 512 and 1024, as in the variant commonly trained on CIFAR. Which one the paper of
-the decomposition used is not stated; 32x4d is assumed. Weights start as PyTorch's layers start them.
+with its groups instead of staying at 256, 512 and 1024, as in the variant commonly trained on CIFAR. Which one the
+paper of the decomposition used is not stated; 32x4d is assumed. Weights start as PyTorch's layers start them.
 """
 
 from typing import cast
