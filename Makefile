@@ -9,9 +9,9 @@ READY := $(VENV)/.ready
 .PHONY: demo test test-long lint format docs clean help
 
 help:
-	@echo "make demo       train on digits with 40 % wrong labels and open report.html (under a minute)"
+	@echo "make demo       train on digits with 40 % wrong labels, write demo/report.html (under a minute)"
 	@echo "make test       all tests that fit two cores in 15 minutes; what is skipped is listed with its reason"
-	@echo "make test-long  the tests marked long, gpu or browser as well"
+	@echo "make test-long  the long tests as well"
 	@echo "make lint       ruff and mypy (strict)"
 	@echo "make format     let ruff rewrite what it can"
 	@echo "make docs       write docs/performance.md again from the benchmarks' records"
@@ -28,10 +28,10 @@ demo: $(READY)
 	$(BIN)/tnlpad demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m 'not long and not gpu and not browser' -n 2
+	$(BIN)/python -m pytest -n 2
 
 test-long: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --long
 
 lint: $(READY)
 	$(BIN)/ruff check .

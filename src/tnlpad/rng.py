@@ -31,7 +31,7 @@ def global_torch_stream(seed: int, name: str) -> Iterator[None]:
     For code that knows no other generator: the initialisation of layers is of that kind.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_torch_seed(seed, name))
+        torch.default_generator.manual_seed(_torch_seed(seed, name))  # torch.manual_seed would seed every GPU as well
         yield
 
 

@@ -59,3 +59,11 @@ class Batch:
     index: "Tensor"
     images: "Tensor"
     labels: "Tensor"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """Where training stands: the epoch counts from 1, as the paper's t does."""
+
+    epoch: int
+    epochs: int

@@ -55,3 +55,21 @@ def test_without_a_batch_it_raises_and_without_batchnorm_it_does_nothing():
         pass
     with reestimated_batchnorm(nn.Linear(2, 2), []):
         pass
+
+
+class WithAuxiliaryHead(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.auxiliary = nn.BatchNorm2d(3).double(), nn.BatchNorm2d(3).double()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.auxiliary(self.body(images)) if self.training else self.body(images)
+
+
+def test_a_layer_that_only_training_uses_keeps_its_statistics():
+    model = WithAuxiliaryHead()
+    model(images(1)[0])
+    before = model.auxiliary.running_mean.clone()
+    with reestimated_batchnorm(model, images()):
+        assert torch.equal(model.auxiliary.running_mean, before)
+        assert not torch.equal(model.body.running_mean, before)

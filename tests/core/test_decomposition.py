@@ -411,7 +411,175 @@ def test_groups_can_be_used_for_a_second_optimizer():
     assert all(g.any() for g in parts(second, "gamma"))
 
 
+class Counting(torch.optim.SGD):
+    """Keeps a number of its own in its groups, as Prodigy and schedule-free do."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, lr=lr)
+        self.defaults["k"] = 0
+        for group in self.param_groups:
+            group.setdefault("k", 0)
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["k"] += 1
+        return super().step(closure)
+
+
+def test_a_base_may_keep_numbers_in_its_groups():
+    model = small_network()
+    optimizer = Decomposition(parameter_groups(model), Counting, lr=0.1)
+    train(model, optimizer, batches(5), epoch_length=5)
+    assert [group["k"] for group in optimizer.base.param_groups] == [5, 5, 5]
+    again = small_network()
+    resumed = Decomposition(parameter_groups(again), Counting, lr=0.1)
+    resumed.load_state_dict(optimizer.state_dict())
+    train(again, resumed, batches(1))
+    assert [group["k"] for group in resumed.base.param_groups] == [6, 6, 6]
+
+
+def test_a_base_may_refuse_shapes():
+    weight = nn.Parameter(torch.eye(3))
+    optimizer = Decomposition([weight], torch.optim.Muon, lr=0.1)
+    optimizer.start_epoch()
+    weight.grad = torch.ones(3, 3)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_nesterov_without_penalties_moves_both_parts_alike(foreach):
+    model = small_network()
+    groups = parameter_groups(model, init="zero")
+    options = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "foreach": foreach}
+    optimizer = Decomposition(groups, torch.optim.SGD, sigma_penalty=None, gamma_penalty=None, **options)
+    before = [s.clone() for s in parts(optimizer, "sigma")]
+    train(model, optimizer, batches(3), epoch_length=3)
+    for start, sigma, gamma in zip(before, parts(optimizer, "sigma"), parts(optimizer, "gamma"), strict=True):
+        assert torch.allclose(sigma - start, gamma, atol=1e-12)
+
+
+def test_no_weight_sized_tensor_is_left_over_after_a_step():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(2))
+    assert all(leaf.grad is None for group in optimizer.base.param_groups[:2] for leaf in group["params"])
+    kept = [t for state in (*optimizer.state.values(), *optimizer.base.state.values()) for t in state.values()]
+    weights = sum(p.numel() for p in optimizer.param_groups[0]["params"])
+    ordinary = sum(p.numel() for p in optimizer.param_groups[1]["params"])
+    assert sum(t.numel() for t in kept) == 5 * weights + ordinary  # σ, γ, anchor, two momenta
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_loading_and_adding_groups_respect_the_mode(mode):
+    model = small_network()
+    optimizer = sgd(model)
+    train(model, optimizer, batches(3), epoch_length=3)
+    state = copy.deepcopy(optimizer.state_dict())
+    getattr(optimizer, mode)()
+    optimizer.load_state_dict(state)
+    extra = nn.Parameter(torch.ones(2))
+    group = {"params": [extra], "param_names": ["extra"], "sigma": [torch.ones(2)], "gamma": [torch.ones(2)]}
+    optimizer.add_param_group(group)
+    share = 1.0 if mode == "train" else 0.0
+    weights = [p for g in optimizer.param_groups if g["decompose"] for p in g["params"]]
+    for w, s, g in zip(weights, parts(optimizer, "sigma"), parts(optimizer, "gamma"), strict=True):
+        assert torch.equal(w, s + share * g)
+
+
+def test_loading_fills_a_tensor_learning_rate_in_place():
+    rate = torch.tensor(0.05)
+    optimizer = sgd(small_network(), lr=rate)
+    saved = copy.deepcopy(optimizer.state_dict())
+    rate.fill_(0.5)
+    optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] is rate
+    assert rate.item() == pytest.approx(0.05)
+    optimizer.start_epoch()
+    optimizer.step()
+    assert all(group["lr"] is rate for group in optimizer.base.param_groups)
+
+
+def test_load_hooks_run():
+    calls = []
+    optimizer = sgd(small_network())
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: calls.append("before"))
+    optimizer.register_load_state_dict_post_hook(lambda o: calls.append("after"))
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert calls == ["before", "after"]
+    pickle.dumps(optimizer)  # hooks are left behind, as torch's optimizers do
+
+
+def test_a_nan_shows_instead_of_switching_the_penalty_off():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(1))
+    model[0].weight.grad = torch.full_like(model[0].weight, torch.nan)
+    optimizer.step()
+    model[6].weight.grad = torch.zeros_like(model[6].weight)
+    optimizer.step()
+    assert model[6].weight.isnan().all()
+
+
 # Wrong use
+
+
+@pytest.mark.parametrize("build", [sgd, adamw])
+def test_a_refused_step_changes_nothing(build):
+    model = nn.Sequential(nn.Embedding(5, 4, sparse=True), nn.Linear(4, 2))
+    groups = parameter_groups(model, decompose="all")
+    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1, steps_per_epoch=1)
+    before = [p.clone() for p in model.parameters()]
+    model(torch.tensor([1])).sum().backward()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="sparse=False"):
+            optimizer.step()
+    assert (optimizer.epoch, optimizer.steps) == (0, 0)
+    optimizer.zero_grad()
+    optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_switching_modes_within_a_closure_is_noticed():
+    optimizer = sgd(small_network())
+    optimizer.start_epoch()
+    with pytest.raises(RuntimeError, match="call train"):
+        optimizer.step(optimizer.eval)
+
+
+def test_groups_cannot_change_their_nature():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    optimizer.param_groups[0]["decompose"] = False
+    with pytest.raises(RuntimeError, match="build a new optimizer"):
+        optimizer.step()
+    optimizer.param_groups[0]["decompose"] = True
+    optimizer.param_groups[0]["params"] = optimizer.param_groups[0]["params"][:1]
+    with pytest.raises(RuntimeError, match="build a new optimizer"):
+        optimizer.step()
+
+
+def test_a_state_of_another_base_is_refused_and_changes_nothing():
+    model = small_network()
+    optimizer = sgd(model)
+    before = [t.clone() for t in everything(model, optimizer)]
+    with pytest.raises(ValueError, match="saved with AdamW as its base, this one is SGD"):
+        optimizer.load_state_dict(adamw(small_network()).state_dict())
+    assert all_equal(before, everything(model, optimizer))
+
+
+def test_wrong_kinds_of_arguments_say_what_is_wanted():
+    weight = nn.Parameter(torch.ones(3))
+    with pytest.raises(TypeError, match="single tensor"):
+        Decomposition(weight, torch.optim.SGD, lr=0.1)
+    with pytest.raises(TypeError, match="give the class itself"):
+        Decomposition([weight], torch.optim.SGD([weight], lr=0.1))
+    with pytest.raises(ValueError, match="twice in one group"), pytest.warns(UserWarning, match="duplicate"):
+        Decomposition([weight, weight], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="differentiable"):
+        Decomposition([weight], torch.optim.SGD, lr=0.1, differentiable=True)
 
 
 def test_step_in_eval_mode_raises():
@@ -439,12 +607,33 @@ def outside_write(model):
         model[0].weight.mul_(2)
 
 
-def outside_move(model):
-    model.to(torch.float32)
+def step(model, optimizer):
+    optimizer.step()
 
 
-@pytest.mark.parametrize("change", [outside_load, outside_write, outside_move])
-@pytest.mark.parametrize("action", ["step", "start_epoch", "eval"])
+def start_epoch(model, optimizer):
+    optimizer.start_epoch()
+
+
+def switch_to_eval(model, optimizer):
+    optimizer.eval()
+
+
+def judge(model, optimizer):
+    with optimizer.sigma_weights():
+        pass
+
+
+def export(model, optimizer):
+    optimizer.sigma_state_dict(model)
+
+
+def copy_and_step(model, optimizer):
+    copy.deepcopy((model, optimizer))[1].step()
+
+
+@pytest.mark.parametrize("change", [outside_load, outside_write])
+@pytest.mark.parametrize("action", [step, start_epoch, switch_to_eval, judge, export, copy_and_step])
 def test_weights_changed_from_outside_raise(change, action):
     model = small_network()
     optimizer = sgd(model)
@@ -452,7 +641,80 @@ def test_weights_changed_from_outside_raise(change, action):
     train(model, optimizer, batches(2))
     change(model)
     with pytest.raises(RuntimeError, match=r"0\.weight .* changed or moved from outside.*adopt_weights"):
-        getattr(optimizer, action)()
+        action(model, optimizer)
+
+
+def test_the_same_values_written_or_moved_from_outside_are_accepted():
+    data = batches(6)
+    model, twin = small_network(), small_network()
+    optimizer, other = sgd(model), sgd(twin)
+    train(model, optimizer, data[:3], epoch_length=3)
+    train(twin, other, data[:3], epoch_length=3)
+    model.load_state_dict(copy.deepcopy(model.state_dict()))  # as DDP does when it sends the weights around
+    model.to(memory_format=torch.channels_last)
+    train(model, optimizer, data[3:])
+    train(twin, other, data[3:])
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+
+
+def test_a_change_within_the_block_is_undone_and_named():
+    model = small_network()
+    optimizer = sgd(model)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(RuntimeError, match="changed within the sigma_weights"), optimizer.sigma_weights():
+        outside_write(model)
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+    def fail():
+        outside_write(model)
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"), optimizer.sigma_weights():
+        fail()
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+
+def test_a_frozen_model_can_be_judged():
+    model = small_network()
+    optimizer = sgd(model)
+    model.requires_grad_(False)
+    with optimizer.sigma_weights():
+        assert all_equal(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"))
+
+
+@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
+def test_gamma_scale_must_be_finite(scale):
+    model = small_network()
+    optimizer = sgd(model)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match="must be finite"), optimizer.sigma_weights(gamma_scale=scale):
+        pass
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+
+def test_sigma_state_dict_follows_the_model_s_own_idea_of_its_state():
+    class Named(nn.Linear):
+        def get_extra_state(self):
+            return {"note": "kept"}
+
+        def set_extra_state(self, state):
+            pass
+
+    model = nn.Sequential(Named(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    model.register_state_dict_post_hook(lambda module, state, prefix, meta: state.update(renamed=state.pop("0.weight")))
+    optimizer = sgd(model)
+    saved = optimizer.sigma_state_dict(model)
+    (sigma,) = parts(optimizer, "sigma")
+    assert torch.equal(saved["renamed"], sigma)
+    assert saved["renamed"].data_ptr() == saved["1.weight"].data_ptr() != sigma.data_ptr()
+    assert saved["0._extra_state"] == {"note": "kept"}
+
+
+def test_sigma_state_dict_has_the_model_s_precision():
+    model = small_network(torch.bfloat16)
+    saved = sgd(model).sigma_state_dict(model)
+    assert {value.dtype for key, value in saved.items() if key.startswith("0.")} == {torch.bfloat16}
 
 
 def test_adopt_weights_restarts_from_what_the_model_holds():
@@ -461,6 +723,8 @@ def test_adopt_weights_restarts_from_what_the_model_holds():
     train(model, optimizer, batches(3), epoch_length=3)
     outside_load(model)
     optimizer.adopt_weights()
+    assert all_equal(parts(optimizer, "anchor"), parts(optimizer, "sigma"))
+    assert not any(s in optimizer.base.state for s in parts(optimizer, "sigma"))  # no momentum left
     assert all_equal(list(small_network(seed=4).parameters()), list(model.parameters()))
     assert all_equal(parts(optimizer, "sigma"), optimizer.param_groups[0]["params"])
     assert not any(g.any() for g in parts(optimizer, "gamma"))
@@ -574,11 +838,19 @@ def test_a_state_of_another_model_or_optimizer_is_refused_and_changes_nothing():
     assert all_equal(before, everything(model, optimizer))
 
 
-def test_a_failed_add_param_group_leaves_the_optimizer_usable():
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ({"params": [nn.Parameter(torch.ones(2), requires_grad=False)]}, "requires no gradient"),
+        ({"params": [nn.Parameter(torch.ones(2))], "lr": 0.9}, "one lr over all"),
+        ({"params": [nn.Parameter(torch.ones(2))], "gamma_lr_scale": float("nan")}, "gamma_lr_scale=nan"),
+    ],
+)
+def test_a_failed_add_param_group_leaves_the_optimizer_usable(group, message):
     model = small_network()
-    optimizer = sgd(model)
-    extra = nn.Parameter(torch.ones(2), requires_grad=False)
-    with pytest.raises(ValueError, match="requires no gradient"):
-        optimizer.add_param_group({"params": [extra], "param_names": ["extra"]})
+    optimizer = sgd(model, gamma_update="proximal")
+    with pytest.raises(ValueError, match=message):
+        optimizer.add_param_group({**group, "param_names": ["extra"]})
     assert len(optimizer.param_groups) == 2
+    optimizer.state_dict()
     train(model, optimizer, batches(3), epoch_length=3)

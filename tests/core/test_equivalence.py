@@ -250,6 +250,50 @@ def test_gamma_leaves_zero_just_when_the_averaged_gradient_exceeds_beta():
         assert bool(parts(optimizer, "gamma")[0].any()) == moves
 
 
+@pytest.mark.parametrize("dampening", [0.0, 0.5])
+def test_the_threshold_allows_for_dampening(dampening):
+    # From γ = 0 under a constant gradient G the step is η·(1 − dampening)·G/(1 − m) in the long run.
+    for gradient, moves in ((0.99, False), (1.01, True)):
+        weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        optimizer = Decomposition(
+            [weight],
+            torch.optim.SGD,
+            lr=0.01,
+            momentum=0.5,
+            dampening=dampening,
+            gamma_penalty=Constant(1.0),
+            gamma_update="proximal",
+        )
+        optimizer.start_epoch()
+        # torch's first step is not damped: start with a gradient of 0.
+        for g in [0.0, *[gradient] * 100]:
+            weight.grad = torch.full_like(weight, g)
+            optimizer.step()
+        assert bool(parts(optimizer, "gamma")[0].any()) == moves
+
+
+@pytest.mark.parametrize(("lr", "beta"), [(0.0, torch.inf), (0.1, 0.0), (0.0, 0.0)])
+def test_proximal_bears_zeros(lr, beta):
+    weight = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = Decomposition(
+        [weight], torch.optim.SGD, lr=lr, sigma_penalty=None, gamma_penalty=Constant(beta), gamma_update="proximal"
+    )
+    optimizer.start_epoch()
+    for g in (0.0, 1.0):
+        weight.grad = torch.full_like(weight, g)
+        optimizer.step()
+    assert torch.allclose(weight, torch.full_like(weight, 1 - 2 * lr))  # σ and γ each move by lr
+
+
+def test_proximal_leaves_weights_without_a_gradient_alone():
+    weight = nn.Parameter(torch.zeros(3))
+    group = {"params": [weight], "sigma": [torch.ones(3)], "gamma": [torch.ones(3)]}
+    optimizer = Decomposition([group], torch.optim.SGD, lr=0.1, gamma_update="proximal")
+    optimizer.start_epoch()
+    optimizer.step()
+    assert weight.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_maximize_negates_the_loss_but_not_the_penalties():
     runs = []
     for sign, maximize in ((1.0, False), (-1.0, True)):

@@ -150,6 +150,23 @@ def test_a_state_saved_on_the_gpu_loads_on_the_cpu():
     assert other.steps == 6
 
 
+def test_a_contiguous_state_loads_into_a_channels_last_model():
+    source = small_network(torch.float32)
+    saved = sgd(source)
+    train(source, saved, batches(4, torch.float32), epoch_length=4)
+    results = []
+    for fused in (True, False):
+        model, optimizer = build(fused)
+        optimizer.load_state_dict(copy.deepcopy(saved.state_dict()))
+        for index, p in enumerate(model.parameters()):
+            p.grad = torch.full_like(p, 0.01 * index)
+        for _ in range(3):
+            optimizer.step()
+        results.append(parts(optimizer, "sigma") + parts(optimizer, "gamma"))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_a_captured_step_follows_epochs_learning_rate_and_evaluation():
     data = on_gpu(24)
     eager_model, eager = build(lr=torch.tensor(0.05, device="cuda"), fused_base=True)

@@ -94,14 +94,56 @@ def test_random_split_shares_every_element_uniformly():
 def test_the_split_is_a_function_of_the_generator_and_touches_no_other(init):
     model = small_network()
     state = torch.get_rng_state()
-    a, b, c = (parameter_groups(model, init=init, generator=generator(seed))[0]["gamma"] for seed in (1, 1, 2))
+    key = "gamma" if init == "independent" else "sigma_share"
+    a, b, c = (parameter_groups(model, init=init, generator=generator(seed))[0][key] for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
     assert not any(torch.equal(x, y) for x, y in zip(a, c, strict=True))
     torch.manual_seed(5)
-    first = parameter_groups(model, init=init)[0]["gamma"]
+    first = parameter_groups(model, init=init)[0][key]
     torch.manual_seed(5)
-    assert all(torch.equal(x, y) for x, y in zip(first, parameter_groups(model, init=init)[0]["gamma"], strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(first, parameter_groups(model, init=init)[0][key], strict=True))
+
+
+def test_the_split_seeds_no_gpu(monkeypatch):
+    model, seeded = small_network(), []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    parameter_groups(model, init="independent", generator=generator())
+    assert not seeded
+
+
+@pytest.mark.parametrize("init", ["zero", "independent", "random_split"])
+def test_weights_loaded_between_groups_and_optimizer_are_kept(init):
+    model = small_network()
+    groups = parameter_groups(model, init=init, generator=generator())
+    pretrained = small_network(seed=8)
+    model.load_state_dict(pretrained.state_dict())
+    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    state = optimizer.state[model[0].weight]
+    whole = state["sigma"] if init == "independent" else state["sigma"] + state["gamma"]
+    assert torch.allclose(whole, pretrained[0].weight, atol=1e-15)
+
+
+def test_low_precision_weights_are_split_in_single_precision():
+    model = nn.Linear(64, 64).bfloat16()
+    before = model.weight.detach().clone()
+    optimizer = Decomposition(
+        parameter_groups(model, init="random_split", generator=generator()), torch.optim.SGD, lr=1
+    )
+    state = optimizer.state[model.weight]
+    assert torch.equal((state["sigma"] + state["gamma"]).bfloat16(), before)
+    assert not torch.equal(state["sigma"], state["sigma"].bfloat16().float())
+
+
+@pytest.mark.parametrize("norm", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
+def test_weights_computed_from_other_parameters_are_refused(norm):
+    with pytest.raises(ValueError, match="Remove the parametrization"):
+        parameter_groups(nn.Sequential(nn.Linear(3, 3), norm(nn.Linear(3, 3))))
+
+
+def test_bilinear_layers_are_decomposed():
+    (group,) = parameter_groups(nn.Bilinear(2, 3, 4))
+    assert group["param_names"] == ["weight", "bias"]
 
 
 def test_frozen_parameters_are_left_out():
@@ -140,3 +182,5 @@ def test_parts_given_by_hand_become_the_weights():
     assert weight.tolist() == [1.5, 1.0]
     with pytest.raises(ValueError, match="2 tensors in sigma for 1 parameters"):
         Decomposition([{"params": [weight], "sigma": [weight, weight]}], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match=r"gamma has shape \(1,\) for a parameter of shape \(2,\)"):
+        Decomposition([{"params": [weight], "gamma": [torch.ones(1)]}], torch.optim.SGD, lr=0.1)

@@ -1,7 +1,7 @@
 """The command `tnlpad`: one file per verb, and nothing heavy imported before a verb needs it.
 
 Results go to stdout, progress and messages to stderr; `--json` prints exactly one document. Exit codes: 0 fine,
-1 failed at run time, 2 wrong usage, 130 interrupted.
+1 failed at run time, 2 wrong usage, 3 bad data, 130 interrupted.
 """
 
 import io
@@ -11,8 +11,10 @@ from typing import Annotated
 import typer
 
 from tnlpad import __version__
+from tnlpad.cli.data import data
 from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
+from tnlpad.cli.noise import noise
 
 app = typer.Typer(
     name="tnlpad",
@@ -41,6 +43,8 @@ def options(
 
 app.command()(demo)
 app.command()(doctor)
+app.command()(noise)
+app.add_typer(data, name="data")
 
 
 def main() -> None:

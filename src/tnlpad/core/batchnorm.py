@@ -37,18 +37,24 @@ def reestimated_batchnorm(model: nn.Module, batches: Iterable[Tensor]) -> Iterat
             layer.momentum = None  # a cumulative average: every batch counts the same
             layer.training = True
         _pass(model, batches if layers else ())
-        for layer in layers:
+        if layers and not any(layer.num_batches_tracked for layer in layers):
+            raise ValueError("No batch went through BatchNorm: `batches` is empty, or the layers are not used.")
+        for layer, saved in zip(layers, buffers, strict=True):
             layer.training = False
-            if not layer.num_batches_tracked:
-                raise ValueError("No batch went through BatchNorm: `batches` is empty, or the layers are not used.")
+            if not layer.num_batches_tracked:  # a head that only training uses, say
+                _restore(layer, saved)
         yield
     finally:
         for layer, saved, momentum in zip(layers, buffers, momenta, strict=True):
             layer.momentum = momentum
-            for name, value in saved.items():
-                getattr(layer, name).copy_(value)
+            _restore(layer, saved)
         for module, training in modes.items():
             module.training = training
+
+
+def _restore(layer: nn.Module, saved: dict[str, Tensor]) -> None:
+    for name, value in saved.items():
+        getattr(layer, name).copy_(value)
 
 
 @torch.no_grad()

@@ -86,19 +86,22 @@ class Decomposition(Optimizer):
         steps_per_epoch: int | None = None,
         **base_options: Any,
     ) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError("params is a single tensor: give a list of parameters, or groups from parameter_groups().")
         self.sigma_penalty = _chosen("c1", c1, "sigma_penalty", sigma_penalty, SIGMA_PENALTY, LinearGrowth)
         self.gamma_penalty = _chosen("c2", c2, "gamma_penalty", gamma_penalty, GAMMA_PENALTY, PowerDecay)
-        _check_arguments(base, norm, gamma_update, gamma_lr_scale, steps_per_epoch)
+        _check_arguments(base, norm, gamma_update, steps_per_epoch, base_options)
         self.norm, self.gamma_update, self.steps_per_epoch = norm, gamma_update, steps_per_epoch
         self.epoch = 0  # the paper's t, 1-based; 0 means that no epoch has started
         self.steps = 0
         self._parts: list[Parts] = []
+        self._shared: list[dict[str, Any]] = []  # what the base last got from each of our groups
         self._gamma_share = 1.0  # what the weights hold now: σ + share·γ
         self._fused: Any = None  # the one-pass CUDA update, built by the first step that can use it
         self._building = True
+        own_groups = [_own(group) if isinstance(group, dict) else group for group in params]
         # A throw-away instance checks the options and tells us the base's defaults, which LR schedulers read.
-        probe = base([torch.zeros(1)], **base_options)
-        own_groups = [dict(group) if isinstance(group, dict) else group for group in params]
+        probe = base([_stand_in(own_groups)], **base_options)
         super().__init__(own_groups, {**probe.defaults, "decompose": True, "gamma_lr_scale": gamma_lr_scale})
         inner = [leaves for group in self.param_groups for leaves in self._take_apart(group)]
         if not self._parts:
@@ -114,21 +117,27 @@ class Decomposition(Optimizer):
         super().add_param_group(param_group)
         if self._building:
             return
+        before = list(self._parts), list(self._shared), list(self.base.param_groups)
         try:
             for leaves in self._take_apart(self.param_groups[-1]):
                 self.base.add_param_group(leaves)
+            self._check_proximal()
         except Exception:
-            self.param_groups.pop()
+            refused = self.param_groups.pop()
+            for weight in refused["params"]:
+                self.state.pop(weight, None)
+            self._parts, self._shared, self.base.param_groups = before
             raise
         self._fused = None
-        self._check_proximal()
 
     def _take_apart(self, group: dict[str, Any]) -> list[dict[str, Any]]:
         """Make σ, γ and the anchor of one group, and the base optimizer's groups that stand for it."""
-        sigma, gamma = group.pop("sigma", None), group.pop("gamma", None)
+        given = {key: group.pop(key, None) for key in ("sigma", "gamma", "sigma_share")}
+        _check_group(group)
+        self._shared.append(_base_options(group))
         if not group["decompose"]:
             return [{"params": group["params"], **_base_options(group)}]
-        parts = Parts.of(group, sigma, gamma)
+        parts = Parts.of(group, **given)
         devices = {str(s.device) for every in (*self._parts, parts) for s in every.sigma}
         if len(devices) > 1:
             raise ValueError(f"Decomposed parameters lie on {' and '.join(sorted(devices))}: use one device.")
@@ -137,7 +146,8 @@ class Decomposition(Optimizer):
         parts.write(self._gamma_share)
         if parts.weights:
             self._parts.append(parts)
-        return [{"params": leaves, **_base_options(group)} for leaves in (parts.sigma, parts.gamma)]
+        options = _base_options(group)
+        return [{"params": parts.sigma, **options}, {"params": parts.gamma, **options, **_gamma_rate(group)}]
 
     def _check_proximal(self) -> None:
         if self.gamma_update != "proximal":
@@ -169,13 +179,14 @@ class Decomposition(Optimizer):
 
     def _start_epoch(self) -> None:
         self._require_untouched()
-        self._set_epoch(self.epoch + 1)
+        self._set_epoch(self.epoch + 1, *self._strengths(self.epoch + 1))
         for parts in self._parts:
             torch._foreach_copy_(parts.anchor, parts.sigma)
         if self._fused is not None:
             self._fused.measure()
 
-    def _set_epoch(self, epoch: int) -> None:
+    def _strengths(self, epoch: int) -> tuple[float, float]:
+        """β1 and β2 at an epoch, refused if they would poison the weights."""
         beta1 = strength(self.sigma_penalty, epoch, "sigma_penalty")
         beta2 = strength(self.gamma_penalty, epoch, "gamma_penalty")
         if math.isinf(beta1) or (math.isinf(beta2) and self.gamma_update != "proximal"):
@@ -183,6 +194,9 @@ class Decomposition(Optimizer):
                 f"Infinite penalty at epoch {epoch} (sigma {beta1}, gamma {beta2}): only the proximal update of γ can "
                 'bear one; use gamma_update="proximal" or a finite penalty.'
             )
+        return beta1, beta2
+
+    def _set_epoch(self, epoch: int, beta1: float, beta2: float) -> None:
         self.epoch = epoch
         # fill_ takes the number as a kernel argument: nothing is copied from the host, nothing waits.
         self._beta[0].fill_(beta1)
@@ -196,7 +210,9 @@ class Decomposition(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+            self._require_training()
         self._require_untouched()
+        self._require_trainable()
         self._check_proximal()
         if self.steps_per_epoch is not None and self.steps % self.steps_per_epoch == 0:
             self._start_epoch()
@@ -213,19 +229,21 @@ class Decomposition(Optimizer):
 
     def _step_parts(self) -> None:
         """The update over any base optimizer: give σ and γ their gradients, let the base step, write w."""
-        for parts, sigma_force, gamma_force in zip(self._parts, *self._forces(), strict=True):
-            for k, weight in enumerate(parts.weights):
-                if weight.grad is not None:
+        try:
+            for parts, sigma_force, gamma_force in zip(self._parts, *self._forces(), strict=True):
+                for k in parts.with_gradient():
                     g = parts.gradient(k)
                     # γ gets a copy even without a force: a base may change gradients in place (Nesterov SGD does).
                     parts.sigma[k].grad = sigma_force[k].add_(g) if sigma_force else g
                     parts.gamma[k].grad = gamma_force[k].add_(g) if gamma_force else g.clone()
-        self.base.step()
+            self.base.step()
+        finally:
+            for parts in self._parts:
+                for leaf in (*parts.sigma, *parts.gamma):
+                    leaf.grad = None
         if self.gamma_update == "proximal" and self.gamma_penalty is not None:
             self._soft_threshold()
         for parts in self._parts:
-            for leaf in (*parts.sigma, *parts.gamma):
-                leaf.grad = None
             parts.write(1.0)
         if self._fused is not None:
             self._fused.measure()
@@ -264,19 +282,24 @@ class Decomposition(Optimizer):
         tau = group["lr"] * group["gamma_lr_scale"] * (1 - group["dampening"]) / (1 - group["momentum"])
         # 0·∞, a learning rate of 0 against an infinite penalty, is no threshold: nothing moved.
         threshold = torch.nan_to_num(self._beta[1] * tau, nan=0.0, posinf=math.inf)
-        gammas = [parts.gamma for parts in self._parts]
-        kept = self._per_group(keep(threshold, _flat(gammas), self.norm == "tensor"))
-        for gamma, factor in zip(gammas, kept, strict=True):
-            scale_(gamma, factor)
+        gammas = _flat([parts.gamma for parts in self._parts])
+        kept = self._per_group(keep(threshold, gammas, self.norm == "tensor"))
+        for parts, factor in zip(self._parts, kept, strict=True):
+            if used := parts.with_gradient():
+                scale_([parts.gamma[k] for k in used], factor if factor.ndim == 0 else factor[used])
 
     def _share_options(self) -> None:
-        """Let the base see what LR schedulers and users wrote into our groups."""
+        """Pass on to the base what LR schedulers and users wrote into our groups since the last step.
+
+        Only what changed: a base may keep numbers of its own in its groups, and they are not ours to overwrite.
+        """
         inner = iter(self.base.param_groups)
-        for group in self.param_groups:
-            next(inner).update(_base_options(group))
+        for group, shared in zip(self.param_groups, self._shared, strict=True):
+            changed = {k: v for k, v in _base_options(group).items() if k not in shared or not _same(v, shared[k])}
+            shared.update(changed)
+            next(inner).update(changed)
             if group["decompose"]:
-                scale = group["gamma_lr_scale"]
-                next(inner).update(_base_options(group), lr=group["lr"] if scale == 1 else group["lr"] * scale)
+                next(inner).update(changed | _gamma_rate(group))
 
     def _can_fuse(self) -> bool:
         """Whether this step can be the one-pass CUDA update, which is built when first needed."""
@@ -284,7 +307,7 @@ class Decomposition(Optimizer):
             from tnlpad.core.fused_sgd import FusedSGD
 
             self._fused = FusedSGD(self._parts, self.base.state, global_norm=self.norm == "global")
-        return self._fused is not None and self._fused.accepts()
+        return self._fused is not None and self._fused.accepts() and self._fusable_options()
 
     def _fusable(self) -> bool:
         weights = _flat([parts.weights for parts in self._parts])
@@ -295,9 +318,13 @@ class Decomposition(Optimizer):
             and len({w.dtype for w in weights}) == 1
             and all(s.dtype == torch.float32 for parts in self._parts for s in parts.sigma)
             and all(s.stride() == w.stride() for p in self._parts for s, w in zip(p.sigma, p.weights, strict=True))
-            and not any(p.group["dampening"] or isinstance(p.group["weight_decay"], Tensor) for p in self._parts)
+            and self._fusable_options()
             and _has_triton()
         )
+
+    def _fusable_options(self) -> bool:
+        groups = [parts.group for parts in self._parts]
+        return not any(group["dampening"] or isinstance(group["weight_decay"], Tensor) for group in groups)
 
     # Judging
 
@@ -309,8 +336,16 @@ class Decomposition(Optimizer):
         try:
             self._hold(gamma_scale)
             yield
-        finally:
-            self._hold(before)
+            changed_inside = self._changed()
+        except BaseException:
+            self._hold(before, again=True)
+            raise
+        self._hold(before, again=True)
+        if changed_inside is not None:
+            raise RuntimeError(
+                f"{changed_inside} was changed within the sigma_weights() block, and the change is undone: load or "
+                "change weights outside of it, then call adopt_weights()."
+            )
 
     def eval(self) -> None:
         """Let the model hold σ, for frameworks that switch optimizers as they switch modules."""
@@ -321,29 +356,26 @@ class Decomposition(Optimizer):
         self._require_untouched()
         self._hold(1.0 if mode else 0.0)
 
-    def _hold(self, gamma_share: float) -> None:
+    def _hold(self, gamma_share: float, again: bool = False) -> None:
         if not math.isfinite(gamma_share):
             raise ValueError(f"gamma_scale={gamma_share}: must be finite (0 gives σ, 1 gives w).")
-        if gamma_share != self._gamma_share:
+        if again or gamma_share != self._gamma_share:
             self._gamma_share = gamma_share
             for parts in self._parts:
                 parts.write(gamma_share)
 
-    def sigma_state_dict(self, model: nn.Module) -> dict[str, Tensor]:
+    def sigma_state_dict(self, model: nn.Module) -> dict[str, Any]:
         """The model's state dict with σ in place of w: what to save, ship and load into an ordinary model.
 
-        The model's own state dict holds w while training.
+        The model's own state dict holds w while training. The values are copies; tied weights stay tied.
         """
-        sigma = {w: s for parts in self._parts for w, s in zip(parts.weights, parts.sigma, strict=True)}
-        named = dict(model.named_parameters(remove_duplicate=False))
+        parameters = set(model.parameters())
         for parts in self._parts:
             for k, weight in enumerate(parts.weights):
-                if all(weight is not parameter for parameter in named.values()):
+                if weight not in parameters:
                     raise ValueError(f"{parts.name(k)} is not a parameter of this {type(model).__name__}.")
-        return {
-            key: (sigma[named[key]].to(value.dtype) if named.get(key) in sigma else value.detach()).clone()
-            for key, value in model.state_dict().items()
-        }
+        with self.sigma_weights():
+            return deepcopy(model.state_dict())
 
     def norms(self) -> dict[str, Tensor]:
         """‖σ‖, ‖γ‖ and ‖σ − anchor‖ ("drift") over all decomposed weights, as device scalars."""
@@ -377,9 +409,37 @@ class Decomposition(Optimizer):
         if type(self.base) is SGD and not all(group["fused"] for group in self.param_groups):
             raise RuntimeError("Only torch's fused SGD reads the learning rate on the device: give fused=True.")
 
-    def _require_untouched(self) -> None:
+    def _changed(self) -> str | None:
+        """The first weight that someone else changed since we wrote it."""
         for parts in self._parts:
-            parts.require_untouched()
+            if (index := parts.changed(self._gamma_share)) is not None:
+                return parts.name(index)
+        return None
+
+    def _require_untouched(self) -> None:
+        moved = any(parts.moved() for parts in self._parts)
+        if (name := self._changed()) is not None:
+            raise RuntimeError(
+                f"{name} was changed or moved from outside after the optimizer was built (by load_state_dict, .to() or "
+                "an in-place change), and σ + γ would overwrite it. Build the optimizer after loading and moving the "
+                "model (to resume, load the model first and then the optimizer), or call adopt_weights() to restart "
+                "from the weights as they are."
+            )
+        if moved:
+            self._fused = None  # the same values in another place: the addresses it holds are stale
+
+    def _require_trainable(self) -> None:
+        for group in self.param_groups:
+            parts = next((p for p in self._parts if p.group is group), None)
+            if group["decompose"] != (parts is not None) or (
+                parts is not None and group["params"] is not parts.weights
+            ):
+                raise RuntimeError(
+                    "A group's `decompose` or `params` changed after the optimizer was built, which it cannot follow: "
+                    "build a new optimizer."
+                )
+        for parts in self._parts:
+            parts.require_trainable()
 
     @torch.no_grad()
     def adopt_weights(self) -> None:
@@ -398,13 +458,19 @@ class Decomposition(Optimizer):
         return {
             **super().state_dict(),
             "base": self.base.state_dict(),
-            "decomposition": {"epoch": self.epoch, "steps": self.steps},
+            "decomposition": {"base": type(self.base).__name__, "epoch": self.epoch, "steps": self.steps},
         }
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state: σ, γ and anchor are copied in place, and the model gets its weights from them."""
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = hook(self, state_dict) or state_dict
         self._check_state(state_dict)
+        clock = state_dict["decomposition"]
+        strengths = self._strengths(clock["epoch"]) if clock["epoch"] else (0.0, 0.0)
+        # A copy, so that two optimizers loaded from one state do not share their momentum. What can fail comes first.
+        self.base.load_state_dict(deepcopy(state_dict["base"]))
         weights = [weight for group in self.param_groups for weight in group["params"]]
         for index, weight in enumerate(weights):
             for name, tensor in self.state.get(weight, {}).items():
@@ -412,19 +478,21 @@ class Decomposition(Optimizer):
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             for key in saved.keys() - {"params", "param_names"}:
                 _set_option(group, key, saved[key])
-        # A copy, so that two optimizers loaded from one state do not share their momentum.
-        self.base.load_state_dict(deepcopy(state_dict["base"]))
-        self.steps = state_dict["decomposition"]["steps"]
-        self.epoch = 0
-        if epoch := state_dict["decomposition"]["epoch"]:
-            self._set_epoch(epoch)
+        # The base restored its groups itself; only tensors are passed on again, to be the same objects as ours.
+        self._shared = [{k: v for k, v in group.items() if not isinstance(v, Tensor)} for group in self.param_groups]
+        self.steps = clock["steps"]
+        self._set_epoch(clock["epoch"], *strengths)
         self._fused = None
         for parts in self._parts:
             parts.write(self._gamma_share)
+        for after in self._optimizer_load_state_dict_post_hooks.values():
+            after(self)
 
     def _check_state(self, state_dict: dict[str, Any]) -> None:
         if missing := {"state", "param_groups", "base", "decomposition"} - state_dict.keys():
             raise ValueError(f"Not a state dict of Decomposition: {', '.join(sorted(missing))} is missing.")
+        if (base := state_dict["decomposition"].get("base")) != type(self.base).__name__:
+            raise ValueError(f"The state was saved with {base} as its base, this one is {type(self.base).__name__}.")
         another = "It was saved for another model or another choice of what is decomposed."
         ours = [len(group["params"]) for group in self.param_groups]
         theirs = [len(group["params"]) for group in state_dict["param_groups"]]
@@ -440,13 +508,16 @@ class Decomposition(Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state["_fused"] = None  # holds device addresses
-        state.pop("step", None)  # an LR scheduler's wrapper, bound to this very object
-        return state
+        state["_untouched"] = self._changed() is None
+        # Bound to this very object: an LR scheduler's wrapper, and hooks, which torch's optimizers leave behind too.
+        return {key: value for key, value in state.items() if key != "step" and not key.endswith("_hooks")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        untouched = state.pop("_untouched")
         super().__setstate__(state)
-        for parts in self._parts:
-            parts.remember()  # copies start with version counters of their own
+        if untouched:  # copies start with version counters of their own
+            for parts in self._parts:
+                parts.remember()
 
 
 def _chosen(
@@ -466,22 +537,57 @@ def _chosen(
 
 
 def _check_arguments(
-    base: type[Optimizer], norm: str, gamma_update: str, gamma_lr_scale: float, steps_per_epoch: int | None
+    base: type[Optimizer], norm: str, gamma_update: str, steps_per_epoch: int | None, base_options: dict[str, Any]
 ) -> None:
+    if not isinstance(base, type):
+        raise TypeError(f"base is {type(base).__name__}(...): give the class itself, and its options by keyword.")
     if base is torch.optim.LBFGS:
         raise ValueError("LBFGS evaluates the loss several times a step: use a first-order base such as SGD.")
+    if base_options.get("differentiable"):
+        raise ValueError("differentiable=True is not supported: σ and γ are updated in place.")
     if norm not in ("global", "tensor"):
         raise ValueError(f'norm={norm!r}: choose "global" or "tensor".')
     if gamma_update not in ("subgradient", "proximal"):
         raise ValueError(f'gamma_update={gamma_update!r}: choose "subgradient" or "proximal".')
-    if not 0 <= gamma_lr_scale < math.inf:
-        raise ValueError(f"gamma_lr_scale={gamma_lr_scale}: must be a finite number >= 0.")
     if steps_per_epoch is not None and steps_per_epoch < 1:
         raise ValueError(f"steps_per_epoch={steps_per_epoch}: must be at least 1, or None to call start_epoch().")
 
 
+def _check_group(group: dict[str, Any]) -> None:
+    if not 0 <= group["gamma_lr_scale"] < math.inf:
+        raise ValueError(f"gamma_lr_scale={group['gamma_lr_scale']}: must be a finite number >= 0.")
+    if len(set(group["params"])) < len(group["params"]):
+        raise ValueError("A parameter appears twice in one group, and would be decomposed twice: give each once.")
+
+
+def _own(group: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a user's group that we may change, with its parameters as a list."""
+    params = group["params"]
+    return {**group, "params": [params] if isinstance(params, Tensor) else list(params)}
+
+
+def _stand_in(groups: list[Any]) -> Tensor:
+    """What the base sees of our first parameter, without its memory: some bases refuse certain shapes."""
+    first = groups[0] if groups else torch.zeros(1)
+    if isinstance(first, dict):
+        first = next(iter(first["params"]), torch.zeros(1))
+    if isinstance(first, tuple):  # (name, parameter)
+        first = first[1]
+    return torch.zeros((), dtype=first.dtype, device=first.device).expand(first.shape)
+
+
 def _base_options(group: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in group.items() if key not in OWN_OPTIONS}
+
+
+def _gamma_rate(group: dict[str, Any]) -> dict[str, Any]:
+    """γ's learning rate, if it is another than σ's; a tensor may have changed in place, so it is taken every step."""
+    scale = group["gamma_lr_scale"]
+    return {} if scale == 1 or "lr" not in group else {"lr": group["lr"] * scale}
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and bool(a == b))
 
 
 def _flat(groups: Sequence[Sequence[Tensor]]) -> list[Tensor]:

@@ -86,8 +86,8 @@ def _update(  # type: ignore[no-untyped-def]
         drift_squared = tl.load(sums + 2 * tensor)
         gamma_squared = tl.load(sums + 2 * tensor + 1)
     # β/‖v‖, and 0 where the norm is 0.
-    sigma_pull = tl.where(drift_squared > 0, tl.load(beta) / tl.sqrt(drift_squared), 0.0)
-    gamma_pull = tl.where(gamma_squared > 0, tl.load(beta + 1) / tl.sqrt(gamma_squared), 0.0)
+    sigma_pull = tl.where(drift_squared == 0, 0.0, tl.load(beta) / tl.sqrt(drift_squared))
+    gamma_pull = tl.where(gamma_squared == 0, 0.0, tl.load(beta + 1) / tl.sqrt(gamma_squared))
     rate = tl.load(lr).to(tl.float32)
 
     # Full blocks go without a mask; the body is written once and compiled for both kinds.
@@ -179,8 +179,11 @@ class FusedSGD:
         momenta = []
         for leaves in (parts.sigma, parts.gamma):
             for leaf in leaves:
-                if self.base_state[leaf].get("momentum_buffer") is None:
+                momentum = self.base_state[leaf].get("momentum_buffer")
+                if momentum is None:
                     self.base_state[leaf]["momentum_buffer"] = torch.zeros_like(leaf)
+                elif momentum.stride() != leaf.stride():  # loaded from a model with another memory format
+                    self.base_state[leaf]["momentum_buffer"] = torch.empty_like(leaf).copy_(momentum)
             momenta.append([self.base_state[leaf]["momentum_buffer"] for leaf in leaves])
         return parts.sigma, parts.gamma, parts.anchor, momenta[0], momenta[1], parts.weights
 

@@ -19,13 +19,13 @@ def norms(vectors: Sequence[Tensor], per_tensor: bool) -> Tensor:
 def pull(beta: Tensor, vectors: Sequence[Tensor], per_tensor: bool) -> Tensor:
     """β/‖v‖, and 0 where the norm is 0."""
     lengths = norms(vectors, per_tensor)
-    return torch.where(lengths > 0, beta / lengths, 0.0)
+    return torch.where(lengths == 0, 0.0, beta / lengths)  # not `> 0`: a NaN must show
 
 
 def keep(threshold: Tensor, vectors: Sequence[Tensor], per_tensor: bool) -> Tensor:
     """The group soft-threshold's factor max(0, 1 − threshold/‖v‖), and 0 where the norm is 0."""
     lengths = norms(vectors, per_tensor)
-    return torch.where(lengths > 0, (1 - threshold / lengths).clamp(min=0), 0.0)
+    return torch.where(lengths == 0, 0.0, (1 - threshold / lengths).clamp(min=0))
 
 
 def scale_(vectors: Sequence[Tensor], factor: Tensor) -> None:

@@ -59,9 +59,11 @@ def parameter_groups(
     group = {"params": weights, "param_names": [name for name, _ in chosen], "decompose": True}
     if init != "zero":
         _check_ranks_agree(init, generator)
-        group["sigma"], group["gamma"] = (
-            _independent(weights, owners, generator) if init == "independent" else _random_split(weights, generator)
-        )
+        # σ is read from the weights when the optimizer is built, so that weights loaded in between are not lost.
+        if init == "independent":
+            group["gamma"] = _second_draw(weights, owners, generator)
+        else:
+            group["sigma_share"] = [_uniform(weight, generator) for weight in weights]
     groups = [group]
     if ordinary:
         names = [name for name, _ in ordinary]
@@ -90,26 +92,35 @@ def _decomposed(model: nn.Module, decompose: Decompose) -> Iterator[tuple[nn.Par
     """Every parameter to decompose, with the module that can draw it anew."""
     for module in model.modules():
         if decompose == "all" or isinstance(module, CONV_LINEAR):
+            _check_plain(module)
             for parameter in module.parameters(recurse=False):
                 yield parameter, module
 
 
-def _independent(
+def _check_plain(module: nn.Module) -> None:
+    if nn.utils.parametrize.is_parametrized(module) or hasattr(module, "weight_g"):
+        raise ValueError(
+            f"A {type(module).__name__} computes its weight from other parameters (weight or spectral norm, say), and "
+            "is not linear in them: σ + γ would mean something else. Remove the parametrization first."
+        )
+
+
+def _second_draw(
     weights: list[nn.Parameter], owners: dict[nn.Parameter, nn.Module], generator: torch.Generator | None
-) -> tuple[list[Tensor], list[Tensor]]:
-    """σ = w, γ = what the layer's own initialisation gives a second time."""
+) -> list[Tensor]:
+    """What each layer's own initialisation gives a second time."""
     second: dict[nn.Parameter, Tensor] = {}
     seed = None if generator is None else int(torch.randint(2**62, (), generator=generator, device=generator.device))
     # Drawn on the CPU, so that a seed means the same split on every device; reset_parameters knows only the global
     # generator, which is put back unless it was the one asked for.
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
         for module in dict.fromkeys(owners[w] for w in weights):
             fresh = _redraw(module)
             for name, parameter in module.named_parameters(recurse=False):
                 second.setdefault(parameter, getattr(fresh, name).detach())
-    return [w.detach().clone() for w in weights], [second[w].to(w.device) for w in weights]
+    return [second[w].to(w.device) for w in weights]
 
 
 def _redraw(module: nn.Module) -> nn.Module:
@@ -126,13 +137,6 @@ def _redraw(module: nn.Module) -> nn.Module:
     return fresh
 
 
-def _random_split(weights: list[nn.Parameter], generator: torch.Generator | None) -> tuple[list[Tensor], list[Tensor]]:
-    sigma, gamma = [], []
+def _uniform(weight: Tensor, generator: torch.Generator | None) -> Tensor:
     device = "cpu" if generator is None else generator.device
-    for weight in weights:
-        w = weight.detach()
-        wide = w.float() if w.dtype in (torch.float16, torch.bfloat16) else w
-        alpha = torch.rand(w.shape, generator=generator, dtype=wide.dtype, device=device).to(w.device)
-        sigma.append(alpha * wide)
-        gamma.append(wide - sigma[-1])
-    return sigma, gamma
+    return torch.rand(weight.shape, generator=generator, device=device, dtype=torch.float64).to(weight.device)

@@ -204,9 +204,9 @@ def train(raw: RawDataset, job: Job) -> dict[str, Curves]:
         if isinstance(optimizer, Decomposition):
             optimizer.start_epoch()
         network.train()
-        for index in torch.randperm(config.train_size, generator=order).split(config.batch_size):  # type: ignore[no-untyped-call]
+        for index in torch.randperm(config.train_size, generator=order).split(config.batch_size):
             loss = F.cross_entropy(network(data.train_images[index]), data.train_labels[index])
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             optimizer.zero_grad()
         for method, weights in _judged_as(optimizer):

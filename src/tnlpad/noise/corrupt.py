@@ -3,9 +3,9 @@
 `corrupt` draws one uniform number per label: the distribution of the authors' code, another stream of random numbers.
 `legacy_corrupt` is their stream too: one multinomial draw per sample from NumPy's old generator, seeded for itself.
 
-`flip_in_sequence` is what their code does for asymmetric noise on CIFAR-10: an exact number of labels per class, changed
-in place, class after class, so that cats that became dogs are among the dogs of which some become cats. (Theirs draws
-from the global generator, for the training and the validation set anew; here both are cut from one drawing.)
+`flip_in_sequence` is what their code does for asymmetric noise on CIFAR-10: an exact number of labels per class,
+changed in place, class after class, so that cats that became dogs are among the dogs of which some become cats. (Theirs
+draws from the global generator, for the training and the validation set anew; here both are cut from one drawing.)
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Instance-dependent noise: whether and how a label goes wrong depends on the image.
 
-Xia et al., "Part-dependent Label Noise", Algorithm 2, as in the paper's experiments. For sample i with image x and clean
-label y:
+Xia et al., "Part-dependent Label Noise: Towards Instance-dependent Label Noise", as in the paper's experiments. For a
+sample with image x and clean label y:
 
     q ~ N(n, 0.1²) truncated to [0, 1]          how likely the label is to be wrong
     a = x W[y],  a_y = −∞                       W[y] of shape d × C with entries from N(0, 1), one for each clean class
@@ -9,10 +9,10 @@ label y:
 
 The mean of q is not n: 0.2055 for n = 0.2 and 0.4000 for n = 0.4; at n = 0 it would be 0.08.
 
-`inputs` says what x is: "raw" pixel values of 0 to 255, as in the authors' code; "unit", divided by 255; "standardized",
-mean 0 and standard deviation 1 in each channel, computed from the images given. It matters: the entries of a spread as
-|x|, some thousands for raw pixels, and softmax then puts all weight on one class, nearly the same for all images of a
-class since they share a large mean.
+`inputs` says what x is: "raw" pixel values of 0 to 255, as in the authors' code; "unit", divided by 255; or
+"standardized", mean 0 and standard deviation 1 in each channel, computed from the images given. It matters: the entries
+of a spread as |x|, some thousands for raw pixels, and softmax then puts all weight on one class, often the same for all
+images of a class since they share a large mean.
 
 How we differ: W is drawn class by class and never held as a whole, so the memory needed is that of one class; products
 are in double precision, so that the labels do not depend on the machine; q is drawn by rejection. The legacy functions
@@ -35,7 +35,7 @@ from tnlpad.types import Labels, NoisyLabels
 Inputs = Literal["raw", "unit", "standardized"]
 INPUTS: tuple[Inputs, ...] = get_args(Inputs)
 FLIP_RATE_SD = 0.1
-CHUNK_BYTES = 32 * 2**20  # of inputs in double precision at a time
+CHUNK_BYTES = 8 * 2**20  # of inputs in double precision at a time
 
 Floats = NDArray[np.float64]
 
@@ -97,6 +97,10 @@ def legacy_instance_dependent(
 def label_probabilities(inputs: Floats, label: int, projection: Floats, flip_rates: Floats) -> Floats:
     """p for samples that all have this clean label: inputs samples × d, projection d × C, one flip rate per sample."""
     scores = inputs @ projection
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            "images hold NaN or infinite values: instance-dependent noise needs finite ones. Clean them up."
+        )
     scores[:, label] = -np.inf
     scores -= scores.max(axis=1, keepdims=True)
     np.exp(scores, out=scores)
@@ -119,8 +123,8 @@ class _Features:
     """Rows of inputs, converted when they are asked for: as double precision all of them need eight times the room."""
 
     images: NDArray[Any]
-    shift: Floats
-    scale: Floats
+    shift: Floats | None = None
+    scale: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -128,8 +132,10 @@ class _Features:
 
     def __getitem__(self, chosen: NDArray[np.int64]) -> Floats:
         values = self.images[chosen].astype(np.float64)
-        values -= self.shift
-        values /= self.scale
+        if self.shift is not None:
+            values -= self.shift
+        if self.scale is not None:
+            values /= self.scale
         return values.reshape(len(chosen), -1)
 
 
@@ -154,7 +160,8 @@ def _drawn(p: Floats, uniform: Floats) -> Labels:
     """One class for each row of p: how many boundaries lie at or below u, so that probability 0 is never drawn."""
     cumulative = p.cumsum(axis=1)
     cumulative /= cumulative[:, -1:]
-    return (cumulative <= uniform[:, None]).sum(axis=1, dtype=np.int64)
+    drawn: Labels = (cumulative <= uniform[:, None]).sum(axis=1, dtype=np.int64)
+    return drawn
 
 
 def _flip_rates(noise_rate: float, size: int, generator: np.random.Generator) -> Floats:
@@ -165,9 +172,7 @@ def _flip_rates(noise_rate: float, size: int, generator: np.random.Generator) ->
     return rates
 
 
-def _checked(
-    labels: ArrayLike, images: NDArray[Any], num_classes: int, inputs: Inputs
-) -> tuple[Labels, _Features]:
+def _checked(labels: ArrayLike, images: NDArray[Any], num_classes: int, inputs: Inputs) -> tuple[Labels, _Features]:
     if num_classes < 2:
         raise ValueError(f"num_classes={num_classes!r}: a label can only be wrong if there are at least 2 classes.")
     clean = checked_labels(labels, num_classes)
@@ -181,14 +186,14 @@ def _checked(
 
 def _features(images: NDArray[Any], inputs: Inputs) -> _Features:
     if inputs == "raw":
-        return _Features(images=images, shift=np.zeros(1), scale=np.ones(1))
+        return _Features(images=images)
     if inputs == "unit":
         if images.dtype != np.uint8:
             raise ValueError(
                 f"inputs='unit' with {images.dtype} images: divides pixels of 0 to 255, stored as uint8, by 255. Use "
                 "inputs='raw' for images that are scaled already."
             )
-        return _Features(images=images, shift=np.zeros(1), scale=np.full(1, 255.0))
+        return _Features(images=images, scale=np.full(1, 255.0))
     if inputs == "standardized":
         mean, sd = _moments(images)
         return _Features(images=images, shift=mean, scale=sd)
@@ -197,15 +202,18 @@ def _features(images: NDArray[Any], inputs: Inputs) -> _Features:
 
 def _moments(images: NDArray[Any]) -> tuple[Floats, Floats]:
     """Mean and standard deviation per channel of samples × channels × height × width; of all values in other shapes."""
-    axes = (0, 2, 3) if images.ndim == 4 else tuple(range(images.ndim))
-    size = images.size // (images.shape[1] if images.ndim == 4 else 1)
-    chunk = max(1, CHUNK_BYTES // (8 * max(1, images[:1].size)))
-    first = second = np.zeros(1)
-    for start in range(0, len(images), chunk):
-        values = images[start : start + chunk].astype(np.float64)
-        # Sums of whole numbers are exact, and so is what is left after subtracting for uint8.
-        first = first + values.sum(axis=axes, keepdims=True)[0]
-        second = second + np.square(values).sum(axis=axes, keepdims=True)[0]
-    mean = first / max(size, 1)
-    sd = np.sqrt(np.maximum(second / max(size, 1) - mean**2, 0))
+    mean = _mean_power(images, np.zeros(1), power=1)
+    sd = np.sqrt(_mean_power(images, mean, power=2))
     return mean, np.where(sd > 0, sd, 1.0)
+
+
+def _mean_power(images: NDArray[Any], around: Floats, power: int) -> Floats:
+    """The mean of (x − around)^power over samples and places, a part of the samples at a time."""
+    axes = (0, 2, 3) if images.ndim == 4 else tuple(range(images.ndim))
+    chunk = max(1, CHUNK_BYTES // (8 * max(1, images[:1].size)))
+    total = np.zeros(1)
+    for start in range(0, len(images), chunk):
+        values = images[start : start + chunk].astype(np.float64) - around
+        total = total + (values**power).sum(axis=axes, keepdims=True)[0]
+    size = images.size // (images.shape[1] if images.ndim == 4 else 1)
+    return total / max(size, 1)

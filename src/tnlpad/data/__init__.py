@@ -1,0 +1,62 @@
+"""Datasets: what is published, how to get it, how to read it, and how to feed it to a network.
+
+Names are resolved on first use, so that looking into the catalogue loads nothing heavy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tnlpad.data.catalogue import CATALOGUE as CATALOGUE
+    from tnlpad.data.catalogue import DatasetInfo as DatasetInfo
+    from tnlpad.data.cifar_n import LABEL_SETS as LABEL_SETS
+    from tnlpad.data.class_names import CIFAR100_SUPERCLASS as CIFAR100_SUPERCLASS
+    from tnlpad.data.datasets import human_labels as human_labels
+    from tnlpad.data.datasets import load as load
+    from tnlpad.data.errors import DataError as DataError
+    from tnlpad.data.errors import FetchError as FetchError
+    from tnlpad.data.fetch import get as get
+    from tnlpad.data.root import default_root as default_root
+    from tnlpad.data.verify import check as check
+    from tnlpad.data.verify import status as status
+
+# A name must not be that of a module here, which would take its place once imported.
+_HOME = {
+    "CATALOGUE": "tnlpad.data.catalogue",
+    "CIFAR100_SUPERCLASS": "tnlpad.data.class_names",
+    "DataError": "tnlpad.data.errors",
+    "DatasetInfo": "tnlpad.data.catalogue",
+    "FetchError": "tnlpad.data.errors",
+    "LABEL_SETS": "tnlpad.data.cifar_n",
+    "check": "tnlpad.data.verify",
+    "default_root": "tnlpad.data.root",
+    "get": "tnlpad.data.fetch",
+    "human_labels": "tnlpad.data.datasets",
+    "load": "tnlpad.data.datasets",
+    "status": "tnlpad.data.verify",
+}
+
+__all__ = [
+    "CATALOGUE",
+    "CIFAR100_SUPERCLASS",
+    "LABEL_SETS",
+    "DataError",
+    "DatasetInfo",
+    "FetchError",
+    "check",
+    "default_root",
+    "get",
+    "human_labels",
+    "load",
+    "status",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tnlpad.data' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

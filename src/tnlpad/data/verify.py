@@ -1,0 +1,258 @@
+"""What of a dataset is there (`status`, quick) and whether it is what was published (`check`, thorough)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tnlpad.data import class_names, clothing1m
+from tnlpad.data.catalogue import DataFile, DatasetInfo, Layout, find
+from tnlpad.data.cifar_n import CLEAN, CLEAN_COARSE, WRONG_LABELS, read_cifar_n
+from tnlpad.data.clothing1m import missing_images, read_clothing1m
+from tnlpad.data.datasets import begun_layout, command, complete_layout, get_again, read_human_labels, require_layout
+from tnlpad.data.digits import read_digits
+from tnlpad.data.errors import DataError
+from tnlpad.data.files import is_file, mismatch, present
+from tnlpad.data.food101 import SPLITS as FOOD101_SPLITS
+from tnlpad.data.food101 import read_classes, read_food101
+from tnlpad.data.images import undecodable
+from tnlpad.data.reporting import SILENT, Reporter
+from tnlpad.data.root import default_root
+
+State = Literal["bundled", "present", "incomplete", "missing"]
+MOST_NAMED = 5  # problems of one kind that are worth a line each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """How much of a dataset is there, judged by names and sizes alone."""
+
+    name: str
+    state: State
+    folder: Path | None
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    """What was verified, what is worth knowing, and what is wrong; fine if nothing is wrong."""
+
+    name: str
+    folder: Path | None
+    verified: tuple[str, ...]
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the data are what was published, or an honest part of it."""
+        return not self.problems
+
+
+@dataclass
+class _Findings:
+    verified: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def add_problems(self, problems: list[str], kind: str) -> None:
+        """The first few with a line each, and how many more there are."""
+        self.problems += problems[:MOST_NAMED]
+        if len(problems) > MOST_NAMED:
+            self.problems.append(f"… and {len(problems) - MOST_NAMED:,} more {kind}.")
+
+
+def status(name: str, root: Path | str | None = None) -> Status:
+    """A quick look: nothing is read but names, sizes and short lists."""
+    return status_of(find(name), Path(root) if root is not None else default_root())
+
+
+def status_of(info: DatasetInfo, root: Path) -> Status:
+    """As `status`, for a record of the catalogue."""
+    if info.bundled:
+        return Status(name=info.name, state="bundled", folder=None, detail="comes with scikit-learn")
+    layout = complete_layout(info, root)
+    if layout is not None:
+        return _status_of_complete(info, layout, root)
+    begun = begun_layout(info, root)
+    if begun is None:
+        return Status(name=info.name, state="missing", folder=None, detail="")
+    layout, missing = begun
+    folder = root / layout.folder
+    return Status(name=info.name, state="incomplete", folder=folder, detail=f"lacks {', '.join(missing)}")
+
+
+def _status_of_complete(info: DatasetInfo, layout: Layout, root: Path) -> Status:
+    folder = root / layout.folder
+    wrong = [file.path for file in layout.files if not _size_is_right(root, layout, file)]
+    if wrong:
+        return Status(name=info.name, state="incomplete", folder=folder, detail=f"wrong size: {', '.join(wrong)}")
+    detail = ""
+    if layout.format == "food101":
+        try:
+            detail = f"{len(read_classes(folder))} of the {info.num_classes} classes"
+        except DataError as error:
+            return Status(name=info.name, state="incomplete", folder=folder, detail=str(error))
+    elif info.images_of and complete_layout(find(info.images_of), root) is None:
+        detail = f"the images are missing: {command('get', find(info.images_of), root)}"
+    return Status(name=info.name, state="present", folder=folder, detail=detail)
+
+
+def _size_is_right(root: Path, layout: Layout, file: DataFile) -> bool:
+    path = present(root, layout, file)
+    assert path is not None, "only asked of complete layouts"
+    # Of a compressed file the catalogue knows the uncompressed size; finding that out is not quick.
+    return file.size is None or path.suffix == ".gz" or path.stat().st_size == file.size
+
+
+def check(name: str, root: Path | str | None = None, *, reporter: Reporter = SILENT) -> CheckReport:
+    """Verify a dataset thoroughly: checksums where files are published as such, else lists and every image.
+
+    Args:
+        name: A name of the catalogue.
+        root: The folder of all datasets; `default_root()` when not given.
+        reporter: Hears how far it has come.
+    """
+    return check_of(find(name), Path(root) if root is not None else default_root(), reporter=reporter)
+
+
+def check_of(info: DatasetInfo, root: Path, *, reporter: Reporter = SILENT) -> CheckReport:
+    """As `check`, for a record of the catalogue."""
+    findings = _Findings()
+    folder = None
+    try:
+        if info.bundled:
+            _check_digits(info, findings)
+        else:
+            layout = require_layout(info, root)
+            folder = root / layout.folder
+            _CHECKS.get(layout.format, _check_files)(info, layout, root, findings, reporter)
+    except DataError as error:
+        findings.problems.append(str(error))
+    return CheckReport(
+        name=info.name,
+        folder=folder,
+        verified=tuple(findings.verified),
+        notes=tuple(findings.notes),
+        problems=tuple(findings.problems),
+    )
+
+
+def _check_digits(info: DatasetInfo, findings: _Findings) -> None:
+    sizes = {"train": info.train_size, "test": info.test_size}
+    for split, size in sizes.items():
+        found = len(read_digits(split).images)
+        if found != size:
+            findings.problems.append(f"scikit-learn bundles {found} {split} digits, not {size}: install it again.")
+    findings.verified.append(f"{sum(sizes.values()):,} images, bundled with scikit-learn")
+
+
+def _check_files(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+    for file in layout.files:
+        path = present(root, layout, file)
+        assert path is not None, "the layout was found complete"
+        total = file.size or path.stat().st_size
+
+        def advance(done: int, file: DataFile = file, total: int = total) -> None:
+            reporter.progress(f"Verifying {file.path}", done, total)
+
+        try:
+            problem = mismatch(path, size=file.size, checksums=file.checksums, progress=advance)
+        except DataError as error:
+            problem = str(error).removesuffix(".")
+        if problem:
+            findings.problems.append(f"{problem}. {get_again(info, root)}")
+        elif file.checksums:
+            kinds = " and ".join(text.split(":")[0] for text in file.checksums)
+            findings.verified.append(f"{path}: {kinds}")
+        else:
+            findings.notes.append(f"{path}: no checksum is published for this form; what it says is checked instead.")
+
+
+def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+    _check_files(info, layout, root, findings, reporter)
+    if findings.problems:
+        return
+    path = root / layout.folder / layout.files[0].path
+    labels = read_cifar_n(path, dataset=info.name, num_classes=info.num_classes)
+    for label_set, published in WRONG_LABELS[info.name].items():
+        clean = labels[CLEAN_COARSE if label_set.endswith("_coarse") else CLEAN]
+        wrong = int(np.count_nonzero(labels[label_set] != clean))
+        if wrong != published:
+            findings.problems.append(
+                f"{path}: {wrong:,} labels of {label_set!r} are wrong, {published:,} as published. "
+                f"{get_again(info, root)}"
+            )
+        else:
+            findings.verified.append(f"{label_set}: {wrong:,} of {len(clean):,} labels are wrong, as published")
+    assert info.images_of is not None
+    images_info = find(info.images_of)
+    if complete_layout(images_info, root) is None:
+        findings.notes.append(
+            f"The images of {info.images_of} are not there, so the order of the labels could not be compared with "
+            f"theirs. {get_again(images_info, root)}"
+        )
+        return
+    for label_set in WRONG_LABELS[info.name]:
+        read_human_labels(info, images_info, root, label_set)
+    findings.verified.append(f"the clean labels equal those of {info.images_of} on disk, image by image")
+
+
+def _check_food101(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+    folder = root / layout.folder
+    splits = {split: read_food101(folder, split) for split in FOOD101_SPLITS}
+    classes = splits["train"].class_names
+    unknown = sorted(set(classes) - set(class_names.FOOD101))
+    if unknown:
+        findings.problems.append(f"{folder}: Food-101 has no class {', '.join(unknown)}. Restore the published lists.")
+    elif len(classes) < info.num_classes:
+        findings.notes.append(f"A subset: {len(classes)} of the {info.num_classes} classes.")
+    for split, published in (("train", info.train_size), ("test", info.test_size)):
+        _note_size(split, len(splits[split].paths), published, findings)
+    paths = [path for files in splits.values() for path in files.paths]
+    _check_images(paths, findings, reporter)
+
+
+def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+    folder = root / layout.folder
+    paths: list[str] = []
+    for split, (keys_file, _, published) in clothing1m.SPLITS.items():
+        if not is_file(folder / keys_file):
+            findings.problems.append(
+                f"{folder / keys_file} is missing, the list of the {split} images. It comes with the annotations "
+                "that the authors give out beside the images."
+            )
+            continue
+        files = read_clothing1m(folder, split)
+        _note_size(split, len(files.paths), published, findings)
+        missing = [f"{path} is missing, and {keys_file} lists it." for path in missing_images(files)]
+        findings.add_problems(missing, "missing images")
+        if not missing:
+            paths += files.paths
+    _check_images(list(dict.fromkeys(paths)), findings, reporter)
+
+
+def _note_size(split: str, found: int, published: int, findings: _Findings) -> None:
+    if found == published:
+        findings.verified.append(f"{split}: {found:,} images listed, as published, and all there")
+    else:
+        findings.notes.append(f"{split}: {found:,} of the {published:,} images published.")
+
+
+def _check_images(paths: list[str], findings: _Findings, reporter: Reporter) -> None:
+    bad = [
+        f"{path} is not a readable image ({reason}). Get it again, or take it off the lists."
+        for path, reason in undecodable(paths, reporter=reporter)
+    ]
+    findings.add_problems(bad, "unreadable images")
+    if not bad:
+        findings.verified.append(f"{len(paths):,} images can be decoded")
+
+
+_CHECKS: dict[str, Callable[[DatasetInfo, Layout, Path, _Findings, Reporter], None]] = {
+    "cifar-n": _check_cifar_n,
+    "food101": _check_food101,
+    "clothing1m": _check_clothing1m,
+}

@@ -1,0 +1,131 @@
+"""Noise as people write it: `symmetric:0.4` on the command line and in configurations, `symmetric-0.4` in cell names.
+
+| text | meaning |
+|---|---|
+| `symmetric:0.4`, `pairflip:0.4`, `asymmetric:0.4`, `instance:0.4` | simulated, with a noise rate |
+| `human:worse` | labels that people gave, by the name of the set |
+| `matrix:file.npy`, `matrix:file.csv` | any transition matrix, a row for each clean class |
+| `labels.npz` | a label file written before |
+| `none` | the labels as they are |
+"""
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeGuard, get_args
+
+import numpy as np
+
+Kind = Literal["symmetric", "pairflip", "asymmetric", "instance", "human", "matrix", "file", "none"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+RATED: tuple[Kind, ...] = ("symmetric", "pairflip", "asymmetric", "instance")
+FORMS = ", ".join([*(f"{kind}:RATE" for kind in RATED), "human:NAME", "matrix:FILE", "LABELS.npz", "none"])
+LABEL_FILE_SUFFIX = ".npz"
+MATRIX_SUFFIXES = (".npy", ".csv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseSpec:
+    """One kind of noise and the one thing it needs: a rate, the name of a set of human labels, a file, or nothing."""
+
+    kind: Kind
+    noise_rate: float | None = None
+    human: str | None = None
+    file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind={self.kind!r}: must be one of {', '.join(KINDS)}.")
+        needed = _needs(self.kind)
+        for field in ("noise_rate", "human", "file"):
+            value = getattr(self, field)
+            if (value is not None) != (field == needed):
+                rule = f"{self.kind} noise needs it" if field == needed else f"{self.kind} noise takes none"
+                raise ValueError(f"{field}={value!r}: {rule}. Write one of {FORMS}.")
+        if self.noise_rate is not None and not 0 <= self.noise_rate <= 1:
+            raise ValueError(f"noise_rate={self.noise_rate!r}: must lie in [0, 1]; 40 % is 0.4.")
+
+    def __str__(self) -> str:
+        """The text that `parse_noise` reads."""
+        if self.kind == "file":
+            return str(self.file)
+        return f"{self.kind}:{self._argument}" if self._argument else self.kind
+
+    @property
+    def name(self) -> str:
+        """As in names of cells and files: no colon, no folder."""
+        argument = self.file.stem if self.file else self._argument
+        return f"{self.kind}-{argument}" if argument else self.kind
+
+    @property
+    def _argument(self) -> str:
+        if self.noise_rate is not None:
+            return np.format_float_positional(self.noise_rate, trim="-")
+        return self.human or (str(self.file) if self.file else "")
+
+
+def parse_noise(text: str) -> NoiseSpec:
+    """The noise that a text such as `symmetric:0.4` means; what means none is refused with the nearest that does."""
+    kind, colon, argument = text.partition(":")
+    if not (colon and _is_kind(kind)) and text.lower().endswith(LABEL_FILE_SUFFIX):
+        return NoiseSpec(kind="file", file=Path(text))
+    if not _is_kind(kind) or kind == "file":
+        raise ValueError(f"noise {text!r}: {kind!r} is no kind of noise.{_hint(text)} There are {FORMS}.")
+    needed = _needs(kind)
+    if bool(argument) != (needed is not None) or (colon and not argument):
+        rule = "takes nothing after its name" if needed is None else f"is written {_form(kind)}"
+        raise ValueError(f"noise {text!r}: {kind} noise {rule}.")
+    if needed == "noise_rate":
+        return NoiseSpec(kind=kind, noise_rate=_rate(text, argument))
+    if needed == "human":
+        return NoiseSpec(kind=kind, human=argument)
+    if needed == "file":
+        return NoiseSpec(kind=kind, file=_matrix_file(text, argument))
+    return NoiseSpec(kind=kind)
+
+
+def _needs(kind: Kind) -> Literal["noise_rate", "human", "file"] | None:
+    if kind in RATED:
+        return "noise_rate"
+    if kind == "human":
+        return "human"
+    return "file" if kind in ("matrix", "file") else None
+
+
+def _is_kind(text: str) -> TypeGuard[Kind]:
+    return text in KINDS
+
+
+def _form(kind: Kind) -> str:
+    return next(form for form in FORMS.split(", ") if form.startswith(kind))
+
+
+def _hint(text: str) -> str:
+    """A guess at what was meant, misspelt or written as in cell names."""
+    kind, _, argument = text.lower().replace("-", ":", 1).partition(":")
+    nearest = difflib.get_close_matches(kind, [each for each in KINDS if each != "file"], n=1, cutoff=0.5)
+    if not nearest:
+        return ""
+    return f" Did you mean {nearest[0]}{':' + argument if argument and nearest[0] != 'none' else ''}?"
+
+
+def _rate(text: str, argument: str) -> float:
+    try:
+        rate = float(argument)
+    except ValueError:
+        raise ValueError(
+            f"noise {text!r}: {argument!r} is no number. A noise rate lies in [0, 1]; 40 % is 0.4."
+        ) from None
+    if not 0 <= rate <= 1:  # also catches NaN
+        raise ValueError(f"noise {text!r}: a noise rate must lie in [0, 1]; 40 % is 0.4.")
+    return rate
+
+
+def _matrix_file(text: str, argument: str) -> Path:
+    path = Path(argument)
+    if path.suffix.lower() not in MATRIX_SUFFIXES:
+        raise ValueError(
+            f"noise {text!r}: a transition matrix is read from a file that ends in {' or '.join(MATRIX_SUFFIXES)}, "
+            "with a row for each clean class."
+        )
+    return path

@@ -1,0 +1,199 @@
+import gzip
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.data.small_data import TEST, TRAIN, idx_bytes, idx_contents, real_root, shared_file, tiny_mnist, write_idx
+from tnlpad.data import CATALOGUE, check, load, status
+from tnlpad.data.datasets import read
+from tnlpad.data.errors import DataError
+from tnlpad.data.verify import check_of, status_of
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    write_idx(tmp_path)
+    return tiny_mnist()[0], tmp_path
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_idx_files_are_read_compressed_or_not(tiny, compressed):
+    info, root = tiny
+    if compressed:
+        for path in list((root / "MNIST" / "raw").iterdir()):
+            path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+    train, test = read(info, root, "train"), read(info, root, "test")
+    contents = idx_contents()
+    assert train.images.tobytes() == contents["train-images-idx3-ubyte"][16:]
+    assert test.labels.tolist() == list(contents["t10k-labels-idx1-ubyte"][8:])
+    assert train.images.shape == (TRAIN, 1, 28, 28)
+    assert test.images.shape == (TEST, 1, 28, 28)
+    assert (train.images.dtype, train.labels.dtype) == (np.uint8, np.int64)
+    assert check_of(info, root).ok
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            "train-labels-idx1-ubyte",
+            idx_bytes([10] + [0] * 11),
+            r"train-labels-idx1-ubyte: label 10 of image 0 is out of",
+        ),
+        ("train-labels-idx1-ubyte", idx_bytes([0] * 11), r"12 images and 11 labels of the train split; mnist has 12"),
+        (
+            "train-images-idx3-ubyte",
+            idx_bytes(np.zeros((12, 27, 28))),
+            r"train-images-idx3-ubyte has shape \(12, 27, 28\)",
+        ),
+        ("train-images-idx3-ubyte", idx_bytes(np.zeros(12)), r"train-images-idx3-ubyte has shape \(12,\)"),
+        ("train-images-idx3-ubyte", idx_contents()["train-images-idx3-ubyte"][:-1], r"truncated or damaged"),
+        ("train-images-idx3-ubyte", idx_contents()["train-images-idx3-ubyte"] + b"x", r"more than 9,424 bytes"),
+    ],
+)
+def test_damaged_files_are_named_with_the_way_out(tiny, name, content, words):
+    info, root = tiny
+    (root / "MNIST" / "raw" / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{words}.*Get it with `tnlpad data get mnist --root"):
+        read(info, root, "train")
+
+
+def test_status(tiny, tmp_path_factory):
+    info, root = tiny
+    assert status_of(info, root).state == "present"
+    assert status_of(info, tmp_path_factory.mktemp("empty")).state == "missing"
+    path = root / "MNIST" / "raw" / "t10k-labels-idx1-ubyte"
+    path.write_bytes(b"short")
+    found = status_of(info, root)
+    assert (found.state, found.detail) == ("incomplete", "wrong size: t10k-labels-idx1-ubyte")
+    path.unlink()
+    found = status_of(info, root)
+    assert (found.state, found.detail) == ("incomplete", "lacks t10k-labels-idx1-ubyte")
+    assert found.folder == root / "MNIST" / "raw"
+
+
+def test_what_is_missing_is_said(tiny, tmp_path_factory):
+    info, root = tiny
+    (root / "MNIST" / "raw" / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(
+        DataError, match=r"raw lacks t10k-labels-idx1-ubyte of mnist. Get it with `tnlpad data get mnist --root"
+    ):
+        read(info, root, "train")
+    empty = tmp_path_factory.mktemp("empty")
+    with pytest.raises(DataError, match=r"cifar10 is not in .*cifar-10-batches-bin or .*cifar-10-batches-py"):
+        load("cifar10", empty)
+    assert not check("cifar10", empty).ok
+
+
+def test_a_folder_that_may_not_be_looked_into(tiny):
+    info, root = tiny
+    if os.geteuid() == 0:
+        pytest.skip("the administrator may look into every folder")
+    (root / "MNIST").chmod(0)
+    try:
+        assert status_of(info, root).state == "missing"
+        assert not check_of(info, root).ok
+    finally:
+        (root / "MNIST").chmod(0o755)
+
+
+def test_a_wrong_split(tmp_path):
+    with pytest.raises(ValueError, match="split='valid': mnist has train, test"):
+        load("mnist", tmp_path, "valid")
+
+
+def test_digits():
+    from sklearn.datasets import load_digits
+
+    train, test = load("digits"), load("digits", split="test")
+    info = CATALOGUE["digits"]
+    assert train.images.shape == (info.train_size, 1, 8, 8)
+    assert test.images.shape == (info.test_size, 1, 8, 8)
+    images = np.concatenate([train.images, test.images])[:, 0]
+    assert np.array_equal(np.concatenate([train.labels, test.labels]), load_digits().target)
+    assert np.abs(images / 255 - load_digits().images / 16).max() <= 0.5 / 255  # the nearest byte
+    assert len(np.unique(images)) == 17
+    assert np.allclose(train.images.mean() / 255, info.normalisation.mean, atol=5e-5)
+    assert np.allclose(train.images.std() / 255, info.normalisation.std, atol=5e-5)
+    assert check("digits").ok
+    assert status("digits").state == "bundled"
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("mnist", "MNIST/raw"),
+        ("fashion_mnist", "FashionMNIST/raw"),
+        ("cifar10", "cifar-10-batches-bin"),
+        ("cifar100", "cifar-100-binary"),
+    ],
+)
+def test_real_data_are_as_published(name, folder):
+    root = real_root(folder)
+    assert status(name, root).state == "present"
+    report = check(name, root)
+    assert report.ok, report.problems
+    assert len(report.verified) == len(CATALOGUE[name].layouts[0].files)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST/raw"), ("fashion_mnist", "FashionMNIST/raw")])
+def test_real_idx(name, folder):
+    root = real_root(folder)
+    train, test = load(name, root), load(name, root, "test")
+    assert train.images.shape == (60_000, 1, 28, 28)
+    assert len(test.labels) == 10_000
+    mean, std = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}[name]
+    assert abs(train.images.mean() / 255 - mean) < 1e-4
+    assert abs(train.images.std() / 255 - std) < 1e-4
+
+
+def test_check_of_human_labels(tmp_path):
+    shutil.copy(shared_file("cifar100n.npz"), tmp_path)
+    report = check("cifar100n", tmp_path)
+    assert report.ok
+    assert "not there, so the order of the labels could not be compared" in report.notes[1]
+    assert "the images are missing" in status("cifar100n", tmp_path).detail
+    folder = "cifar-100-binary"
+    (tmp_path / folder).symlink_to(real_root(folder) / folder)
+    report = check("cifar100n", tmp_path)
+    assert report.ok
+    assert len(report.notes) == 1
+    assert "no checksum is published for this form" in report.notes[0]
+    assert "the clean labels equal those of cifar100 on disk, image by image" in report.verified
+
+
+def test_human_labels_that_were_changed(tmp_path):
+    with np.load(shared_file("cifar100n.npz")) as stored:
+        labels = dict(stored)
+    labels["noisy_label"][:3] = labels["clean_label"][:3]
+    (tmp_path / "cifar-n").mkdir()
+    np.savez(tmp_path / "cifar-n" / "cifar100n.npz", **labels)
+    report = check("cifar100n", tmp_path)
+    assert not report.ok
+    assert "labels of 'noisy' are wrong, 20,100 as published" in report.problems[0]
+
+
+def test_human_labels_for_images_in_another_order(tmp_path):
+    """Two images change places: the labels would be wrong in silence."""
+    folder = "cifar-100-binary"
+    root = real_root(folder)
+    shutil.copy(shared_file("cifar100n.npz"), tmp_path)
+    records = np.fromfile(root / folder / "train.bin", np.uint8).reshape(-1, 3074)
+    assert records[0, 1] != records[1, 1]
+    records[[0, 1]] = records[[1, 0]]
+    (tmp_path / folder).mkdir()
+    records.tofile(tmp_path / folder / "train.bin")
+    (tmp_path / folder / "test.bin").symlink_to(root / folder / "test.bin")
+    problems = check("cifar100n", tmp_path).problems
+    assert len(problems) == 1
+    assert "differ from those of the images on disk for 2 of 50,000 images, first for image 0" in problems[0]
+
+
+def test_the_count_of_images_is_checked(tiny):
+    info, root = tiny
+    with pytest.raises(DataError, match="12 images and 12 labels of the train split; mnist has 13"):
+        read(replace(info, train_size=13), root, "train")

@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tnlpad.noise import NoiseSpec, parse_noise
+
+RATED = ("symmetric", "pairflip", "asymmetric", "instance")
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "name"),
+    [
+        ("symmetric:0.4", NoiseSpec(kind="symmetric", noise_rate=0.4), "symmetric-0.4"),
+        ("pairflip:.2", NoiseSpec(kind="pairflip", noise_rate=0.2), "pairflip-0.2"),
+        ("asymmetric:0.40", NoiseSpec(kind="asymmetric", noise_rate=0.4), "asymmetric-0.4"),
+        ("instance:1", NoiseSpec(kind="instance", noise_rate=1.0), "instance-1"),
+        ("symmetric:0", NoiseSpec(kind="symmetric", noise_rate=0.0), "symmetric-0"),
+        ("symmetric:1e-5", NoiseSpec(kind="symmetric", noise_rate=1e-5), "symmetric-0.00001"),
+        ("human:worse", NoiseSpec(kind="human", human="worse"), "human-worse"),
+        ("matrix:in/my.csv", NoiseSpec(kind="matrix", file=Path("in/my.csv")), "matrix-my"),
+        ("matrix:my.NPY", NoiseSpec(kind="matrix", file=Path("my.NPY")), "matrix-my"),
+        ("in/labels.npz", NoiseSpec(kind="file", file=Path("in/labels.npz")), "file-labels"),
+        ("C:/in/labels.npz", NoiseSpec(kind="file", file=Path("C:/in/labels.npz")), "file-labels"),
+        ("symmetric.npz", NoiseSpec(kind="file", file=Path("symmetric.npz")), "file-symmetric"),
+        ("none", NoiseSpec(kind="none"), "none"),
+    ],
+)
+def test_what_is_written_and_what_it_means(text, spec, name):
+    assert parse_noise(text) == spec
+    assert spec.name == name
+    assert parse_noise(str(spec)) == spec
+
+
+@given(st.sampled_from(RATED), st.floats(0, 1))
+def test_a_rate_survives_being_written(kind, noise_rate):
+    spec = NoiseSpec(kind=kind, noise_rate=noise_rate)
+    assert parse_noise(str(spec)) == spec
+    assert str(spec).replace(":", "-") == spec.name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("symetric:0.4", r"'symetric' is no kind of noise. Did you mean symmetric:0.4\? There are symmetric:RATE"),
+        ("Asymmetric:0.4", r"Did you mean asymmetric:0.4\?"),
+        ("symmetric-0.4", r"Did you mean symmetric:0.4\?"),
+        ("pair:0.2", r"Did you mean pairflip:0.2\?"),
+        ("non", r"Did you mean none\?"),
+        ("xyz", r"'xyz' is no kind of noise. There are"),
+        ("", "is no kind of noise"),
+        ("file:x", "'file' is no kind of noise"),
+        ("symmetric", "symmetric noise is written symmetric:RATE"),
+        ("symmetric:", "symmetric noise is written symmetric:RATE"),
+        ("human", "human noise is written human:NAME"),
+        ("matrix", "matrix noise is written matrix:FILE"),
+        ("none:0.4", "none noise takes nothing after its name"),
+        ("none:", "none noise takes nothing after its name"),
+        ("symmetric:forty", "'forty' is no number"),
+        ("symmetric:40", r"must lie in \[0, 1\]; 40 % is 0.4"),
+        ("symmetric:-0.1", r"must lie in \[0, 1\]"),
+        ("symmetric:nan", r"must lie in \[0, 1\]"),
+        ("matrix:my.txt", ".npy or .csv"),
+        ("matrix:my.npz", ".npy or .csv"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_the_way_out(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_noise(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "symmetric"}, "noise_rate=None: symmetric noise needs it"),
+        ({"kind": "none", "noise_rate": 0.4}, "noise_rate=0.4: none noise takes none"),
+        ({"kind": "human", "human": "worse", "file": Path("x")}, "file=.*human noise takes none"),
+        ({"kind": "symmetric", "noise_rate": 40.0}, "40 % is 0.4"),
+        ({"kind": "symetric", "noise_rate": 0.4}, "kind='symetric'"),
+    ],
+)
+def test_a_spec_has_what_its_kind_needs(fields, message):
+    with pytest.raises(ValueError, match=message):
+        NoiseSpec(**fields)
