@@ -1,10 +1,12 @@
-"""The values that pass between stages: frozen, keyword-only, without behaviour.
+"""The values that pass between stages: frozen, keyword-only, without behaviour; and what a loop asks of its files.
 
 Arrays make `==` ambiguous, so these compare by identity; compare the fields.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+ImagesAt = Callable[["Tensor"], "Tensor"]  # indices into a dataset -> its images, normalised and not augmented
 Labels = NDArray[np.int64]
 Index = NDArray[np.int64]
 Transition = NDArray[np.float64]
@@ -67,3 +70,24 @@ class Clock:
 
     epoch: int
     epochs: int
+
+
+class BatchSource(Protocol):
+    """What a training loop reads batches from, an epoch for each pass over it."""
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def __len__(self) -> int: ...
+
+
+class RunFiles(Protocol):
+    """Where a training loop keeps its records; `tnlpad.records.store.RunFolder` is one."""
+
+    @property
+    def checkpoint_file(self) -> Path: ...
+
+    def epochs(self) -> list[dict[str, Any]]: ...
+
+    def keep_epochs(self, count: int) -> None: ...
+
+    def append_epoch(self, record: Mapping[str, Any]) -> None: ...

@@ -1,3 +1,6 @@
+import gc
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -25,7 +28,7 @@ def files(tmp_path_factory):
 
 
 def stream(files, **options):
-    settings = {"batch_size": 6, "resize": 24, "crop": 20, "mean": MEAN, "std": STD, "workers": 0, **options}
+    settings = {"batch_size": 6, "resize": 24, "crop": 20, "mean": MEAN, "std": STD, "workers": 1, **options}
     return StreamLoader(files, **settings)
 
 
@@ -49,6 +52,10 @@ def test_every_crop_lies_within_the_image(files, top, left):
         assert decode(path, 24, 20, top, left).shape == (3, 20, 20)
 
 
+def test_flip_mirrors_left_to_right(files):
+    assert np.array_equal(decode(files.paths[0], 24, 20, flip=True), decode(files.paths[0], 24, 20)[:, :, ::-1])
+
+
 @pytest.mark.parametrize("mode", ["L", "RGBA", "CMYK", "P", "1", "LA"])
 def test_other_modes_become_rgb(tmp_path, mode):
     path = tmp_path / ("x.jpg" if mode == "CMYK" else "x.png")
@@ -59,7 +66,7 @@ def test_other_modes_become_rgb(tmp_path, mode):
 def test_evaluation_is_the_centre_in_order(files):
     batches = list(stream(files))
     assert torch.cat([b.index for b in batches]).tolist() == list(range(20))
-    expected = (torch.from_numpy(decode(files.paths[7], 24, 20)) / 255 - 0.5) / 0.25
+    expected = (torch.tensor(decode(files.paths[7], 24, 20)) / 255 - 0.5) / 0.25
     torch.testing.assert_close(batches[1].images[1], expected, rtol=1e-5, atol=1e-6)
     assert batches[1].labels.tolist() == [2, 3, 0, 1, 2, 3]
     assert [len(b.index) for b in batches] == [6, 6, 6, 2]
@@ -67,7 +74,7 @@ def test_evaluation_is_the_centre_in_order(files):
 
 def test_training_batches_do_not_depend_on_the_number_of_workers(files):
     alone = [(b.index, b.images) for b in trained(files)]
-    together = trained(files, workers=2)
+    together = trained(files, workers=3)
     for epoch in range(2):
         batches = [(b.index, b.images) for b in together]
         same = all(torch.equal(i, j) and torch.equal(x, y) for (i, x), (j, y) in zip(alone, batches, strict=True))
@@ -80,6 +87,14 @@ def test_images_are_flipped_and_moved_in_training(files):
     assert len({image.numpy().tobytes() for image in batch.images}) > 1
 
 
+def test_stopping_early_leaves_no_thread_behind(files):
+    before = threading.active_count()
+    for _ in stream(files, workers=2, batch_size=2):
+        break
+    gc.collect()
+    assert threading.active_count() == before
+
+
 def test_other_labels_and_a_part_of_the_data(files):
     labels = torch.full((20,), 9)
     (batch,) = stream(files, labels=labels, indices=torch.tensor([4, 2]))
@@ -88,7 +103,7 @@ def test_other_labels_and_a_part_of_the_data(files):
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\xff\xd8\xff\xe0 broken", None])
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_a_damaged_image_names_the_file(tmp_path, content, workers):
     path = tmp_path / "damaged.jpg"
     if content is not None:
@@ -111,6 +126,7 @@ def test_a_truncated_image_names_the_file(files, tmp_path):
     [
         ({"batch_size": 0}, "batch_size=0"),
         ({"crop": 30}, "crop=30, resize=24"),
+        ({"workers": 0}, "workers=0"),
         ({"labels": torch.zeros(3)}, "20 images but 3 labels"),
         ({"indices": torch.arange(2), "drop_last": True}, "no batch of 6"),
     ],

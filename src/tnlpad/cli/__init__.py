@@ -15,6 +15,7 @@ from tnlpad.cli.data import data
 from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
 from tnlpad.cli.noise import noise
+from tnlpad.cli.train import train
 
 app = typer.Typer(
     name="tnlpad",
@@ -43,6 +44,7 @@ def options(
 
 app.command()(demo)
 app.command()(doctor)
+app.command()(train)
 app.command()(noise)
 app.add_typer(data, name="data")
 

@@ -1,13 +1,19 @@
-"""Batches from images that do not fit into memory: decoded by worker processes, sent ahead to the device.
+"""Batches from images that do not fit into memory: decoded ahead by threads, sent to the device from pinned memory.
 
-The interface of `DeviceLoader`, and the same division of labour: what is random is drawn in the main process, for a
-whole epoch, from two streams of its own; workers only turn a path and a crop position into pixels, so their number does
-not change a batch. An image is resized so that its shorter side has `resize` pixels, then cropped to a square of `crop`
-pixels, at a random place in training and in the centre otherwise. Flip and normalisation are done on the device, for
-whole batches.
+The interface of `DeviceLoader`, and the same division of labour: what is random is drawn beforehand, for a whole epoch,
+from two streams of its own; workers only turn a path and a crop position into pixels, so their number does not change a
+batch. An image is resized so that its shorter side has `resize` pixels, then cropped to a square of `crop` pixels, at a
+random place in training and in the centre otherwise. Normalisation is done on the device, for whole batches; mirroring
+costs nothing while the worker copies the pixels anyway.
+
+Threads and not processes: Pillow decodes and resizes without holding Python's lock, so threads are as fast, and nothing
+has to be sent between processes (`benchmarks/loader.py` compares).
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -15,22 +21,26 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
-from tnlpad.data.augment import Normaliser, flip_where
+from tnlpad.data.augment import Normaliser
 from tnlpad.data.errors import DataError
 from tnlpad.types import Batch, ImageFiles
 
+BATCHES_AHEAD = 2  # per worker
+
 
 class Request(NamedTuple):
-    """One image to decode: its place in the dataset, and where to crop, as shares of the free space."""
+    """One image to decode: its place in the dataset, where to crop as shares of the free space, whether to mirror."""
 
     sample: int
     top: float
     left: float
+    flip: bool
 
 
-def decode(path: str, resize: int, crop: int, top: float = 0.5, left: float = 0.5) -> NDArray[np.uint8]:
+def decode(
+    path: str, resize: int, crop: int, top: float = 0.5, left: float = 0.5, flip: bool = False
+) -> NDArray[np.uint8]:
     """Read an image, bring its shorter side to `resize` pixels and cut out a square: uint8, 3 × crop × crop."""
     try:
         with Image.open(path) as image:
@@ -42,30 +52,8 @@ def decode(path: str, resize: int, crop: int, top: float = 0.5, left: float = 0.
     width, height = (max(resize, round(side * scale)) for side in pixels.size)
     x, y = int(left * (width - crop + 1)), int(top * (height - crop + 1))
     pixels = pixels.resize((width, height), Image.Resampling.BILINEAR).crop((x, y, x + crop, y + crop))
-    return np.ascontiguousarray(np.asarray(pixels).transpose(2, 0, 1))
-
-
-class _Decoder(Dataset[NDArray[np.uint8]]):
-    """What a worker does: a request in, pixels out."""
-
-    def __init__(self, paths: Sequence[str], resize: int, crop: int) -> None:
-        self.paths, self.resize, self.crop = paths, resize, crop
-
-    def __getitem__(self, request: Request) -> NDArray[np.uint8]:
-        return decode(self.paths[request.sample], self.resize, self.crop, request.top, request.left)
-
-
-class _Requests:
-    """The batches of requests of the current epoch; the workers' queue is fed from here."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[Request]] = []
-
-    def __iter__(self) -> Iterator[list[Request]]:
-        return iter(self.batches)
-
-    def __len__(self) -> int:
-        return len(self.batches)
+    planes = np.asarray(pixels).transpose(2, 0, 1)
+    return planes[:, :, ::-1] if flip else planes
 
 
 class StreamLoader:
@@ -81,7 +69,7 @@ class StreamLoader:
         order: Stream of the order of samples; without one the order is that of `indices`.
         augment: Stream of crop positions and flips; without one the centre is cut out and nothing flipped.
         device: Where batches are wanted.
-        workers: Decoding processes; 0 decodes in this one.
+        workers: Decoding threads.
     """
 
     def __init__(
@@ -104,6 +92,8 @@ class StreamLoader:
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: must be at least 1.")
+        if workers < 1:
+            raise ValueError(f"workers={workers}: must be at least 1.")
         if not 1 <= crop <= resize:
             raise ValueError(f"crop={crop}, resize={resize}: the crop must fit into the resized image.")
         self.indices = torch.arange(len(files.paths)) if indices is None else torch.as_tensor(indices).long().cpu()
@@ -116,16 +106,7 @@ class StreamLoader:
         self.batch_size, self.drop_last = batch_size, drop_last
         self.order, self.augment, self.memory_format = order, augment, memory_format
         self.normalise = Normaliser(mean, std, self.device)
-        self._requests = _Requests()
-        self._pixels = DataLoader(
-            _Decoder(files.paths, resize, crop),
-            batch_sampler=self._requests,
-            collate_fn=_stack,
-            num_workers=workers,
-            prefetch_factor=4 if workers else None,
-            persistent_workers=workers > 0,
-            pin_memory=self.device.type == "cuda",
-        )
+        self.paths, self.resize, self.crop, self.workers = files.paths, resize, crop, workers
 
     def __len__(self) -> int:
         full, rest = divmod(len(self.indices), self.batch_size)
@@ -135,28 +116,38 @@ class StreamLoader:
         index = self.indices
         if self.order is not None:
             index = index[torch.randperm(len(index), generator=self.order)]
-        places = torch.full((len(index), 2), 0.5)
-        flips = torch.zeros(len(index), dtype=torch.long)
+        uniform = torch.full((len(index), 3), 0.5)
         if self.augment is not None:
             uniform = torch.rand(len(index), 3, generator=self.augment)
-            places, flips = uniform[:, :2], (uniform[:, 2] < 0.5).long()
-        rows = [Request(i, top, left) for i, (top, left) in zip(index.tolist(), places.tolist(), strict=True)]
+        drawn = zip(index.tolist(), uniform.tolist(), strict=True)
+        rows = [Request(sample, top, left, flip < 0.5) for sample, (top, left, flip) in drawn]
         size = self.batch_size
-        self._requests.batches = [rows[start : start + size] for start in range(0, len(self) * size, size)]
-        parts = zip(torch.split(index, size), torch.split(flips, size), self._pixels, strict=False)
-        ahead = (self._send(*part) for part in parts)
-        # One batch is on its way to the device while the one before it is being used.
-        current = next(ahead)
-        for following in ahead:
-            yield current
-            current = following
-        yield current
+        requests = [rows[start : start + size] for start in range(0, len(self) * size, size)]
+        for part, pixels in zip(torch.split(index, size), self._decoded(requests), strict=False):
+            yield self._send(part, pixels)
 
-    def _send(self, index: Tensor, flips: Tensor, pixels: Tensor) -> Batch:
-        index, flips, pixels = (tensor.to(self.device, non_blocking=True) for tensor in (index, flips, pixels))
-        images = self.normalise(flip_where(pixels, flips))
-        return Batch(index=index, images=images.contiguous(memory_format=self.memory_format), labels=self.labels[index])
+    def _decoded(self, requests: Sequence[Sequence[Request]]) -> Iterator[Tensor]:
+        """The pixels of every batch in order, some batches ahead of the one that is asked for."""
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="decode")
+        try:
+            waiting = iter(requests)
+            first = islice(waiting, BATCHES_AHEAD * self.workers)
+            ahead: deque[Future[Tensor]] = deque(pool.submit(self._decode, batch) for batch in first)
+            while ahead:
+                pixels = ahead.popleft().result()
+                ahead.extend(pool.submit(self._decode, batch) for batch in islice(waiting, 1))
+                yield pixels
+        finally:
+            pool.shutdown(cancel_futures=True)  # also when the reader stops early
 
+    def _decode(self, requests: Sequence[Request]) -> Tensor:
+        pixels = np.empty((len(requests), 3, self.crop, self.crop), dtype=np.uint8)
+        for place, (sample, top, left, flip) in zip(pixels, requests, strict=True):
+            place[:] = decode(self.paths[sample], self.resize, self.crop, top, left, flip)
+        batch = torch.from_numpy(pixels)
+        return batch.pin_memory() if self.device.type == "cuda" else batch
 
-def _stack(images: list[NDArray[np.uint8]]) -> Tensor:
-    return torch.from_numpy(np.stack(images))
+    def _send(self, index: Tensor, pixels: Tensor) -> Batch:
+        index, pixels = (tensor.to(self.device, non_blocking=True) for tensor in (index, pixels))
+        images = self.normalise(pixels).contiguous(memory_format=self.memory_format)
+        return Batch(index=index, images=images, labels=self.labels[index])

@@ -1,0 +1,314 @@
+"""`tnlpad train`: one run from its words to its record, resumed if it was begun before."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tnlpad.cli.output import fail, folder_for_results, print_json, say
+
+if TYPE_CHECKING:
+    from tnlpad.experiments.config import RunConfig
+    from tnlpad.records.store import RunFolder
+
+Protocol = Literal["paper", "authors"]
+OnStep = Callable[[int, int, int], None]
+OnEpoch = Callable[[Mapping[str, Any]], None]
+
+
+def train(
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="A dataset: see `tnlpad data list`.")] = None,
+    data_option: Annotated[str | None, typer.Option("--data", metavar="DATA", help="The same, by name.")] = None,
+    noise: Annotated[str | None, typer.Option(metavar="NOISE", help="Such as symmetric:0.4; none by default.")] = None,
+    method: Annotated[str | None, typer.Option(metavar="NAME", help="How to train; tnlpad by default.")] = None,
+    network: Annotated[str | None, typer.Option(metavar="NAME", help="What to train; by default the paper's.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Of every random decision; 1 by default.")
+    ] = None,
+    protocol: Annotated[
+        Protocol | None,
+        typer.Option(help="Whom to follow where they differ; the paper by default."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as epochs=20. May be repeated."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A run's config.json; --seed and --set still count.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")] = Path("runs"),
+    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")] = None,
+    device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Fail if this run was never begun. Going on needs no option.")
+    ] = False,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="At most one checkpoint in so long; 0 is every epoch.")
+    ] = 0.0,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document.")] = False,
+) -> None:
+    """Train a classifier and record how it went.
+
+    A run that was interrupted goes on from its last checkpoint when the same
+    command is given again; a finished one is shown and not repeated.
+
+    Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
+    """
+    folder = folder_for_results(out, "--out")
+    say("Loading torch.", quiet)
+    words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
+    what = _configured(words, config, seed, setting or [])
+    where = _checked_device(device)
+    if resume:
+        _require_begun(what, folder)
+    say(f"{what.run_id} on {where}", quiet)
+    record = _run(what, folder, root, where, checkpoint_every, tensorboard, quiet)
+    if as_json:
+        print_json(record.summary())
+    else:
+        _print_summary(record.summary(), record.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What of a run can be said in words; None where nothing was said."""
+
+    data: str | None
+    noise: str | None
+    method: str | None
+    network: str | None
+    protocol: Protocol | None
+
+
+def _one_dataset(argument: str | None, option: str | None) -> str | None:
+    if argument is not None and option is not None and argument != option:
+        fail(f"DATA is {argument} and --data is {option}: name one dataset.", code=2)
+    return argument if argument is not None else option
+
+
+def _configured(words: Words, file: Path | None, seed: int | None, settings: list[str]) -> "RunConfig":
+    from tnlpad.noise.errors import NoiseDataError
+
+    try:
+        pairs = dict(_pair(text) for text in settings)
+        return _from_words(words, seed, pairs) if file is None else _from_file(words, file, seed, pairs)
+    except NoiseDataError as error:
+        fail(str(error), code=3)
+    except ValueError as error:
+        fail(str(error), code=2)
+
+
+def _from_words(words: Words, seed: int | None, settings: Mapping[str, str]) -> "RunConfig":
+    from tnlpad.experiments.config import configure
+
+    if words.data is None:
+        raise ValueError("Say what to train on, such as `tnlpad train mnist`; `tnlpad data list` shows what there is.")
+    return configure(
+        words.data,
+        noise=words.noise or "none",
+        protocol=words.protocol or "paper",
+        method=words.method or "tnlpad",
+        network=words.network,
+        seed=1 if seed is None else seed,
+        settings=settings,
+    )
+
+
+def _from_file(words: Words, file: Path, seed: int | None, settings: Mapping[str, str]) -> "RunConfig":
+    from tnlpad.experiments.config import from_json, with_settings
+
+    if said := [name for name in ("data", "noise", "method", "network", "protocol") if getattr(words, name)]:
+        raise ValueError(
+            f"--config {file} says what to run, and so do you ({', '.join(said)}): leave one out. --seed and --set may "
+            "be given beside --config."
+        )
+    try:
+        plain = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--config {file}: cannot be read ({error}). Give a run's config.json.") from error
+    if not isinstance(plain, dict):
+        raise ValueError(f"--config {file}: not a JSON object. Give a run's config.json.")
+    changed = {} if seed is None else {"seed": seed}
+    return with_settings(from_json(plain | changed), settings)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--set {text}: write NAME=VALUE, such as --set epochs=20.")
+    return name, value
+
+
+def _require_begun(config: "RunConfig", out: Path) -> None:
+    from tnlpad.records.store import RunFolder
+
+    folder = RunFolder(out / config.run_id)
+    if not folder.begun:
+        fail(
+            f"there is nothing to resume in {folder.path}. Leave out --resume to begin this run, or check that the "
+            "words, --set and --out are those it was begun with.",
+            code=3,
+        )
+
+
+def _run(
+    config: "RunConfig",
+    out: Path,
+    root: Path | None,
+    device: str,
+    checkpoint_every: float,
+    tensorboard: bool,
+    quiet: bool,
+) -> "RunFolder":
+    """The run, with every way in which it can fail turned into a message and an exit code."""
+    from tnlpad.data.errors import DataError
+    from tnlpad.experiments.run import run
+    from tnlpad.noise.errors import NoiseDataError
+    from tnlpad.records.store import RecordError
+    from tnlpad.training.loop import Diverged
+
+    try:
+        with _tensorboard(tensorboard, out / config.run_id) as log, _progress(quiet, config.epochs) as (on_step, show):
+
+            def on_epoch(record: Mapping[str, Any]) -> None:
+                log(record)
+                show(record)
+
+            return run(
+                config,
+                out,
+                root=root,
+                device=device,
+                command=shlex.join(["tnlpad", *sys.argv[1:]]),
+                checkpoint_every_seconds=checkpoint_every,
+                on_step=on_step,
+                on_epoch=on_epoch,
+            )
+    except (DataError, NoiseDataError, RecordError) as error:
+        fail(str(error), code=3)
+    except Diverged as error:
+        fail(str(error))
+    except ValueError as error:  # a setting that a method or a network refuses
+        fail(str(error), code=2)
+    except OSError as error:
+        fail(f"{error}. The last checkpoint is kept: free the disk or check the folder, and run the command again.")
+    except KeyboardInterrupt:
+        say("Interrupted. The last checkpoint is kept: run the command again to go on.")
+        raise typer.Exit(130) from None
+
+
+def _checked_device(name: str) -> str:
+    try:
+        return _device(name)
+    except ValueError as error:
+        fail(str(error), code=2)
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"--device {name}: choose cpu, cuda or auto.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"--device {name}: this torch sees no GPU. Use --device cpu; `tnlpad doctor` says more.")
+    return name
+
+
+def _print_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=summary["run_id"], title_justify="left")
+    for heading in ("", "epoch", "noisy validation, %", "test, %"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for label, key in (("chosen on noisy validation", "chosen"), ("last epoch", "last")):
+        row = summary[key]
+        numbers = (f"{100 * row[name]:.2f}" for name in ("validation_accuracy", "test_accuracy"))
+        table.add_row(label, str(row["epoch"]), *numbers)
+    console = Console()
+    console.print(table)
+    console.print(f"Record: {folder}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _nothing(*_: Any) -> None:
+    """For when nobody wants to know."""
+
+
+@contextmanager
+def _progress(quiet: bool, epochs: int) -> Iterator[tuple[OnStep, OnEpoch]]:
+    """A bar on stderr when someone is looking; a line for every epoch when not."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet:
+        yield _nothing, _nothing
+        return
+    if not console.is_terminal:
+        yield _nothing, lambda record: say(_line(record, epochs))
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), TimeRemainingColumn(compact=True))
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("starting", total=epochs)
+
+        def on_step(epoch: int, step: int, steps: int) -> None:
+            # A resumed run begins in the middle: what was done before says nothing about the time left.
+            if bar.tasks[0].completed == 0:
+                bar.reset(task, completed=epoch - 1)
+            bar.update(task, completed=epoch - 1 + step / steps)
+
+        yield on_step, lambda record: bar.update(task, description=_line(record, epochs))
+
+
+def _line(record: Mapping[str, Any], epochs: int) -> str:
+    reported = next(iter(record["judged"].values()))  # the first judged network is the one to ship
+    return (
+        f"{record['epoch']}/{epochs} loss {record['train_loss']:.3f} "
+        f"validation {reported['validation_loss']:.3f}, {100 * record['validation_accuracy']:.2f} % "
+        f"test {100 * record['test_accuracy']:.2f} %"
+    )
+
+
+@contextmanager
+def _tensorboard(wanted: bool, folder: Path) -> Iterator[OnEpoch]:
+    """Every number of every epoch as a scalar; what a killed run wrote beyond its checkpoint is written over."""
+    if not wanted:
+        yield _nothing
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        fail(f"--tensorboard needs the package tensorboard ({error}). Install it with pip install 'tnlpad[tracking]'.")
+    writers: list[Any] = []
+
+    def on_epoch(record: Mapping[str, Any]) -> None:
+        if not writers:  # only now: a finished run is left as it is
+            writers.append(SummaryWriter(str(folder / "tensorboard"), purge_step=record["epoch"]))
+        for name, value in _scalars(record):
+            writers[0].add_scalar(name, value, record["epoch"])
+
+    try:
+        yield on_epoch
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def _scalars(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _scalars(value, f"{prefix}{key}/")
+        elif key != "epoch" and value is not None:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,347 @@
+"""A run as a value: one frozen configuration says everything that its numbers depend on, and its hash names the run.
+
+Defaults are the paper's for each dataset. What a default depends on (the dataset, the noise, the method) is resolved
+before hashing, so that one name never means two numbers. Device, output folder and verbosity are not part of a run.
+"""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tnlpad.data.catalogue import find
+from tnlpad.methods import METHODS
+from tnlpad.networks import NETWORKS
+from tnlpad.noise.errors import NoiseDataError
+from tnlpad.noise.spec import NoiseSpec, parse_noise
+
+Protocol = Literal["paper", "authors"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that determines a run's numbers on a given machine."""
+
+    dataset: str
+    noise: str
+    protocol: Protocol
+    method: str
+    options: Mapping[str, Any]  # the method's own configuration
+    network: str
+    seed: int
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    milestones: tuple[int, ...]
+    decay: float
+    decay_takes_effect: Literal["in", "after"]
+    momentum: float
+    weight_decay: float
+    validation_fraction: float
+    crop_padding: int
+    flip: bool
+    cutout: int
+    stem_padding: int | None
+    noise_rate: float | None  # what methods may assume, not what is true
+    noise_file_sha256: str | None  # where the noise is read from a file: a name may mean other labels tomorrow
+    instance_inputs: Literal["raw", "unit", "standardized"]
+    legacy_streams: bool
+    precision: Literal["float32", "bfloat16"]
+    patience: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, in the order of the fields."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return plain
+
+    @property
+    def run_id(self) -> str:
+        """Readable words and a hash of everything."""
+        content = json.dumps(self.to_json(), sort_keys=True).encode()
+        words = [self.dataset, parse_noise(self.noise).name, self.method, self.network, f"seed{self.seed}"]
+        return "_".join(words) + "_" + hashlib.sha256(content).hexdigest()[:10]
+
+
+PAPER = {"epochs": 100, "learning_rate": 0.01, "decay": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+CIFAR = {"batch_size": 64, "milestones": (40, 80), "crop_padding": 4, "flip": True, "stem_padding": 1, **PAPER}
+PLAIN = {"batch_size": 32, "milestones": (10, 20), "crop_padding": 0, "flip": False, **PAPER}
+DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
+    "mnist": {"network": "lenet", "stem_padding": None, **PLAIN},
+    "fashion_mnist": {"network": "resnet18", "stem_padding": 1, **PLAIN},
+    "cifar10": {"network": "resnet18", **CIFAR},
+    "cifar100": {"network": "resnet50", **CIFAR},
+    "cifar10n": {"network": "resnet18", **CIFAR},
+    "cifar100n": {"network": "resnet50", **CIFAR},
+    # Not in the paper: small enough for every test, long enough to memorise.
+    "digits": {
+        "network": "small_cnn",
+        "stem_padding": None,
+        **PLAIN,
+        "batch_size": 64,
+        "epochs": 60,
+        "milestones": (46,),
+    },
+}
+COMMON_DEFAULTS: dict[str, Any] = {
+    "decay_takes_effect": "in",
+    "validation_fraction": 0.1,
+    "cutout": 0,
+    "instance_inputs": "raw",
+    "legacy_streams": False,
+    "precision": "float32",
+    "patience": None,
+}
+C2 = {
+    "mnist": 2.0,
+    "fashion_mnist": 1.5,
+    "cifar10": 0.6,
+    "cifar100": 0.2,
+    "cifar10n": 0.8,
+    "cifar100n": 0.2,
+    "digits": 1.0,
+}
+# Not in the paper: what each method's authors use, with Fashion-MNIST and the digits treated as the nearest they have.
+COTEACHING_PLUS_START = {
+    "mnist": 0,
+    "fashion_mnist": 5,
+    "cifar10": 20,
+    "cifar100": 5,
+    "cifar10n": 20,
+    "cifar100n": 5,
+    "digits": 20,
+}
+CO_LAMBDA = {"mnist": 0.95, "fashion_mnist": 0.9, "cifar100": 0.85, "cifar100n": 0.85}  # of JoCoR; else its default
+GRAY = ("mnist", "fashion_mnist", "digits")
+BOOLS: dict[Any, bool] = {True: True, False: False}
+OWN_ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure`, and of the command line
+
+
+def configure(
+    dataset: str,
+    *,
+    noise: str = "none",
+    protocol: Protocol = "paper",
+    method: str = "tnlpad",
+    network: str | None = None,
+    seed: int = 1,
+    settings: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """The run that these words mean, with the paper's defaults for whatever they leave open.
+
+    `settings` override any field of the run or of the method's own configuration by name; strings are read as the
+    field's type. Unknown names are refused with the nearest one.
+    """
+    name = find(dataset).name
+    if name not in DATASET_DEFAULTS:
+        raise ValueError(f"{name} has no recipe for `tnlpad train` yet; there are {', '.join(DATASET_DEFAULTS)}.")
+    _check_name("method", method, METHODS)
+    spec = parse_noise(noise)
+    values = {**COMMON_DEFAULTS, **DATASET_DEFAULTS[name]}
+    if protocol == "authors" and values["stem_padding"] is not None:
+        values["stem_padding"] = 0
+    values |= {"dataset": name, "noise": str(spec), "protocol": protocol, "method": method, "seed": seed}
+    values |= {"noise_rate": _assumed_rate(method, spec), "noise_file_sha256": _digest(spec)}
+    if network is not None:
+        values["network"] = network
+    config = RunConfig(**values, options=_method_defaults(method, name, protocol, spec))
+    return with_settings(config, settings or {})
+
+
+def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The same run but for these fields, of the run or of the method's own configuration."""
+    values: dict[str, Any] = {}
+    options = dict(config.options)
+    for key, value in settings.items():
+        target, hints = _place(key, config.method)
+        (values if target == "run" else options)[key] = _read(key, value, hints[key])
+    changed = dataclasses.replace(config, **values, options=options)
+    _check(changed)
+    return changed
+
+
+def from_json(plain: Mapping[str, Any]) -> RunConfig:
+    """The configuration that `to_json` wrote; one changed by hand is read as strictly as a command line."""
+    hints = typing.get_type_hints(RunConfig)
+    if wrong := hints.keys() ^ plain.keys():
+        raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
+    values = {key: _read(key, plain[key], hint) for key, hint in hints.items() if key != "options"}
+    values["dataset"], values["noise"] = find(values["dataset"]).name, str(parse_noise(values["noise"]))
+    _check_name("method", values["method"], METHODS)
+    own, given = typing.get_type_hints(METHODS[values["method"]].config), plain["options"]
+    if not isinstance(given, Mapping) or own.keys() != given.keys():
+        raise ValueError(f"options={given!r}: {values['method']} has {', '.join(own) or 'none'}.")
+    config = RunConfig(**values, options={key: _read(key, given[key], hint) for key, hint in own.items()})
+    _check(config)
+    return config
+
+
+def check_noise_file(config: RunConfig) -> None:
+    """Refuse a file of noise that is not the one that the configuration was made with."""
+    if config.noise_file_sha256 != _digest(parse_noise(config.noise)):
+        raise NoiseDataError(
+            f"{config.noise} is not the file that this run was configured with. Restore it, or configure a new run."
+        )
+
+
+def _assumed_rate(method: str, spec: NoiseSpec) -> float | None:
+    # The authors of JoCoR halve it for asymmetric noise, where half of the classes keep their labels.
+    halved = method == "jocor" and spec.kind == "asymmetric" and spec.noise_rate is not None
+    return spec.noise_rate / 2 if halved and spec.noise_rate is not None else spec.noise_rate
+
+
+def _digest(spec: NoiseSpec) -> str | None:
+    if spec.file is None:
+        return None
+    try:
+        return hashlib.sha256(spec.file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise NoiseDataError(
+            f"{spec.file} cannot be read ({error.strerror or error}): check the file's name."
+        ) from error
+
+
+def _method_defaults(method: str, dataset: str, protocol: Protocol, spec: NoiseSpec) -> dict[str, Any]:
+    options = dataclasses.asdict(METHODS[method].config())
+    if method == "tnlpad":
+        options["c2"] = C2[dataset]
+        if protocol == "authors":
+            options["judge_by"] = "w"
+    elif method == "coteaching_plus":
+        options["init_epoch"] = COTEACHING_PLUS_START[dataset]
+    elif method == "jocor":
+        options["co_lambda"] = _co_lambda(dataset, spec.noise_rate or 0.0, options["co_lambda"])
+    elif method == "adacorr":
+        options["start_epoch"] = _adacorr_start(dataset, spec)
+        options["update_epoch"] = options["start_epoch"] + 5
+    elif method == "sigua" and dataset in GRAY and spec.kind == "pairflip":
+        options |= {"sigua_scale": 0.001, "sigua_rate": 0.7}
+    return options
+
+
+def _co_lambda(dataset: str, noise_rate: float, default: float) -> float:
+    if dataset.startswith("cifar10") and not dataset.startswith("cifar100") and noise_rate >= 0.8:
+        return 0.65
+    return CO_LAMBDA.get(dataset, default)
+
+
+def _adacorr_start(dataset: str, spec: NoiseSpec) -> int:
+    """Earlier where wrong labels are learnt early: by the gray datasets, from similar classes, under heavy noise."""
+    heavy = (spec.noise_rate or 0.0) >= 0.8
+    if dataset in GRAY:
+        return 5 if heavy or spec.kind == "asymmetric" else 10
+    if dataset.startswith("cifar100"):
+        return 30 if heavy else 25
+    return 20 if heavy or spec.kind == "asymmetric" else 25
+
+
+# What a number must be, in words and as a test; None is left to the fields that may be None.
+RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "seed": ("a whole number >= 0", lambda value: value >= 0),
+    "epochs": ("at least 1", lambda value: value >= 1),
+    "batch_size": ("at least 1", lambda value: value >= 1),
+    "learning_rate": ("a number > 0", lambda value: value > 0),
+    "milestones": ("epochs in ascending order", lambda value: list(value) == sorted({*value}) and all(value)),
+    "decay": ("in (0, 1]", lambda value: 0 < value <= 1),
+    "momentum": ("in [0, 1)", lambda value: 0 <= value < 1),
+    "weight_decay": ("a number >= 0", lambda value: value >= 0),
+    "validation_fraction": ("in (0, 1), since validation chooses the epoch", lambda value: 0 < value < 1),
+    "crop_padding": ("a number of pixels >= 0", lambda value: value >= 0),
+    "cutout": ("a number of pixels >= 0", lambda value: value >= 0),
+    "stem_padding": ("a number of pixels >= 0, or none", lambda value: value >= 0),
+    "noise_rate": ("in [0, 1), or none", lambda value: 0 <= value < 1),
+    "patience": ("at least 1 epoch, or none", lambda value: value >= 1),
+}
+
+
+def _check(config: RunConfig) -> None:
+    _check_name("network", config.network, NETWORKS)
+    for name, (rule, holds) in RULES.items():
+        value = getattr(config, name)
+        if value is not None and not holds(value):
+            raise ValueError(f"{name}={value!r}: must be {rule}.")
+
+
+def _place(key: str, method: str) -> tuple[Literal["run", "method"], dict[str, Any]]:
+    run_hints = typing.get_type_hints(RunConfig)
+    method_hints = typing.get_type_hints(METHODS[method].config)
+    fixed = {*OWN_ARGUMENTS, "options", "noise_file_sha256"}
+    if key in OWN_ARGUMENTS:
+        option = "as DATA" if key == "dataset" else f"with --{key}"
+        raise ValueError(f"{key!r} is not for --set: give it {option}.")
+    if key in run_hints and key not in fixed:
+        return "run", run_hints
+    if key in method_hints:
+        return "method", method_hints
+    known = sorted((run_hints.keys() - fixed) | method_hints.keys())
+    raise ValueError(f"{key!r} is no setting of this run{_nearest(key, known)} There are: {', '.join(known)}.")
+
+
+def _check_name(what: str, name: str, known: Iterable[str]) -> None:
+    if name not in (names := list(known)):
+        raise ValueError(f"{what}={name!r} is unknown{_nearest(name, names)} There are: {', '.join(names)}.")
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "."
+
+
+def _read(key: str, value: Any, hint: Any) -> Any:
+    """A command line's text as a field's type; other values are taken if they are of that type."""
+    choices = [hint] if not isinstance(hint, types.UnionType) else list(hint.__args__)
+    for choice in choices:
+        try:
+            return _read_one(value, choice)
+        except (ValueError, TypeError):
+            continue
+    names = " or ".join(_words(choice) for choice in choices)
+    raise ValueError(f"{key}={value!r}: must be {names}.")
+
+
+def _read_one(value: Any, choice: Any) -> Any:
+    if typing.get_origin(choice) is Literal:
+        return _one_of(value, {text: text for text in typing.get_args(choice)})
+    if typing.get_origin(choice) is tuple:
+        parts = [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        return tuple(_read_one(part, int) for part in parts)
+    if choice is type(None):
+        return _one_of(value, {None: None, "none": None})
+    if choice is bool:
+        return _one_of(value.lower() if isinstance(value, str) else value, {"true": True, "false": False, **BOOLS})
+    if choice is str:
+        return _text(value)
+    return _number(value, choice)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: Any, kind: type[int] | type[float]) -> int | float:
+    if isinstance(value, bool):
+        raise TypeError
+    number = kind(value)
+    if not math.isfinite(number) or (isinstance(value, float) and number != value):  # 2.5 is no whole number
+        raise ValueError
+    return number
+
+
+def _one_of(value: Any, known: Mapping[Any, Any]) -> Any:
+    if value not in known:
+        raise ValueError
+    return known[value]
+
+
+def _words(choice: Any) -> str:
+    if typing.get_origin(choice) is Literal:
+        return " or ".join(typing.get_args(choice))
+    names = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
+    return names.get(choice, "whole numbers separated by commas" if typing.get_origin(choice) is tuple else "text")

@@ -1,0 +1,90 @@
+"""CDR: only the weights that matter now follow the gradient; the others decay.
+
+Paper: Xia et al., "Robust Early-Learning: Hindering the Memorization of Noisy Labels" (ICLR 2021). A weight matters if
+|g·w| is among the largest ⌊(1 − τ)·P⌋ of all P weights of convolutions and linear layers together. Its gradient is
+scaled by 1 − τ and that of the others is set to 0, before an ordinary SGD step whose weight decay acts on all. Biases
+and normalisation keep their full gradient.
+
+How we differ: the paper shrinks by an l1 term, the public code by weight decay, and so do we. That code computes a
+rise over 10 epochs and then overwrites it, so 1 − τ holds from the start; `gradual_epochs` brings the rise back. It
+also runs a second forward pass per step to log accuracy, which updates BatchNorm twice; we do not.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.optim import Optimizer
+
+from tnlpad.methods.forward import forward
+from tnlpad.methods.protocol import Judged, Setup
+from tnlpad.methods.saving import restore, state_of
+from tnlpad.methods.selection import forget_rate, rounded_down
+from tnlpad.types import Batch, Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdrConfig:
+    """Over how many epochs the share of weights left out rises to the noise rate; 1 is at once."""
+
+    gradual_epochs: int = 1
+
+
+def kth_largest(values: Tensor, k: Tensor) -> Tensor:
+    """The k-th largest of one-dimensional values, with k a device scalar, so that it may change under a graph."""
+    # On a GPU a full sort beats torch.kthvalue, which works in a single block: 0.6 ms and 76 ms for 11 million values
+    # on an H200.
+    ascending = torch.sort(values).values
+    return ascending.index_select(0, (len(values) - k).long().reshape(1)).squeeze(0)
+
+
+@torch.no_grad()
+def hold_back(weights: Sequence[Tensor], keep: Tensor) -> None:
+    """Scale the gradients of the share `keep` of all weights with the largest |g·w|, and zero the others."""
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    moved = [weight for weight in weights if weight.grad is not None]
+    importance = torch._foreach_mul(gradients, moved)
+    torch._foreach_abs_(importance)
+    flat = torch.cat([value.flatten() for value in importance])
+    threshold = kth_largest(flat, rounded_down(keep * len(flat)).clamp(min=1))
+    for gradient, value in zip(gradients, importance, strict=True):
+        gradient.mul_((value >= threshold) * keep.to(gradient.dtype))
+
+
+class Cdr:
+    """One network, one optimizer."""
+
+    def __init__(self, config: CdrConfig, setup: Setup) -> None:
+        self.config = config
+        self.noise_rate = setup.required_noise_rate("cdr")
+        self.network = setup.network(0)
+        # Weights of linear layers and convolutions have two dimensions or more; biases and normalisation have one.
+        self.weights = [p for p in self.network.parameters() if p.requires_grad and p.ndim >= 2]
+        self.optimizers: Sequence[Optimizer] = [torch.optim.SGD(self.network.parameters(), **setup.sgd)]
+        self.judged: Judged = {"w": lambda: nullcontext(self.network)}
+        self.reported = ("w",)
+        self.selections: Mapping[str, Tensor] = {}
+        self.keep = torch.ones((), dtype=torch.float64, device=setup.labels.device)
+
+    def begin_epoch(self, clock: Clock) -> None:
+        self.network.train()
+        self.keep.fill_(1 - forget_rate(clock.epoch, self.noise_rate, self.config.gradual_epochs))
+
+    def step(self, batch: Batch, clock: Clock) -> Tensor:
+        (optimizer,) = self.optimizers
+        loss = F.cross_entropy(forward(self.network, batch.images), batch.labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        hold_back(self.weights, self.keep)
+        optimizer.step()
+        return loss.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        return state_of([self.network], self.optimizers, {"keep": self.keep})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        restore(state, [self.network], self.optimizers, {"keep": self.keep})

@@ -1,0 +1,88 @@
+"""What a method is: a small protocol, and what it is given to start from.
+
+A method owns its networks and optimizers, and everything that happens to them for a batch happens visibly in `step`.
+It never sees clean labels: they are not among the things it is given.
+
+A step may be captured once as a CUDA graph and replayed, so it must not depend on Python numbers that change: what
+changes from epoch to epoch is written into device tensors by `begin_epoch`, selections are masks or weights of fixed
+shape, and nothing is read back to the host.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tnlpad.types import Batch, Clock
+
+Judged = Mapping[str, Callable[[], AbstractContextManager[nn.Module]]]
+
+
+class Method(Protocol):
+    """How a batch changes the networks, and which network is judged."""
+
+    @property
+    def optimizers(self) -> Sequence[Optimizer]:
+        """The loop sets their learning rates, group by group, times the group's `lr_scale` if it has one."""
+
+    @property
+    def judged(self) -> Judged:
+        """Networks to measure after each epoch by name, each ready within its block; the first is the one to ship."""
+
+    @property
+    def reported(self) -> Sequence[str]:
+        """The judged networks whose mean accuracy is the method's number, and chooses the epoch on validation."""
+
+    @property
+    def selections(self) -> Mapping[str, Tensor]:
+        """For methods that pick samples: one bool per sample of the dataset, what this epoch picked so far."""
+
+    def begin_epoch(self, clock: Clock) -> None:
+        """Called before the first step of every epoch."""
+
+    def step(self, batch: Batch, clock: Clock) -> Tensor:
+        """Update the parameters; returns the mean loss, detached, on the device."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything to go on from here bit for bit: networks, optimizers, per-sample state."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setup:
+    """What a method starts from.
+
+    Args:
+        network: Gives the k-th fresh network on the device; each k has an initialisation of its own.
+        sgd: Options for `torch.optim.SGD`, learning rate included.
+        labels: The given (noisy) label of every sample of the dataset, by dataset index, on the device.
+        num_classes: How many there are.
+        epochs: How long the run is.
+        noise_rate: What the run assumes about the share of wrong labels; None if it assumes nothing.
+        generator: The method's own random stream, on the CPU.
+    """
+
+    network: Callable[[int], nn.Module]
+    sgd: Mapping[str, Any]
+    labels: Tensor
+    num_classes: int
+    epochs: int
+    noise_rate: float | None
+    generator: torch.Generator
+
+    def required_noise_rate(self, method: str) -> float:
+        """The noise rate, for a method that cannot do without one."""
+        if self.noise_rate is None:
+            raise ValueError(
+                f"{method} needs to know the share of wrong labels: give noise_rate, or choose a method that does not "
+                "(standard, adacorr, tnlpad)."
+            )
+        if not 0 <= self.noise_rate < 1:
+            raise ValueError(f"noise_rate={self.noise_rate}: must lie in [0, 1).")
+        return self.noise_rate

@@ -1,0 +1,68 @@
+"""What every method saves: its networks, its optimizers, and its own tensors (per-sample state, schedules) by name.
+
+Loading writes into the tensors that are there already, also momentum and learning rates, because a captured graph
+knows them by their address.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+Tensors = Mapping[str, Tensor]
+
+
+def state_of(networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], tensors: Tensors) -> dict[str, Any]:
+    """The state of a method. As with torch, the tensors are the live ones: save or copy them before going on."""
+    return {
+        "networks": [network.state_dict() for network in networks],
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+        "tensors": dict(tensors),
+    }
+
+
+@torch.no_grad()
+def restore(
+    state: dict[str, Any], networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], tensors: Tensors
+) -> None:
+    """Go on from a saved state: networks first, because the decomposition notices weights that change after it."""
+    _check(state, networks, optimizers, tensors)
+    for network, saved in zip(networks, state["networks"], strict=True):
+        network.load_state_dict(saved)
+    for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+        _restore_optimizer(optimizer, saved)
+    for name, tensor in tensors.items():
+        tensor.copy_(state["tensors"][name])
+
+
+def _check(
+    state: dict[str, Any], networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], tensors: Tensors
+) -> None:
+    another = "It was saved by another method or for other data: build the method as it was when it was saved."
+    if missing := {"networks", "optimizers", "tensors"} - state.keys():
+        raise ValueError(f"Not a method's state: {', '.join(sorted(missing))} is missing.")
+    for name, ours in (("networks", networks), ("optimizers", optimizers)):
+        if len(state[name]) != len(ours):
+            raise ValueError(f"The state holds {len(state[name])} {name}, this method has {len(ours)}. {another}")
+    saved_shapes = {name: tuple(tensor.shape) for name, tensor in state["tensors"].items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if saved_shapes != shapes:
+        raise ValueError(f"The state holds tensors {saved_shapes}, this method has {shapes}. {another}")
+
+
+def _restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
+    before = {parameter: dict(entries) for parameter, entries in optimizer.state.items()}
+    rates = [group["lr"] for group in optimizer.param_groups]
+    # A copy, because torch takes over the saved tensors: two optimizers loaded from one state would share momentum.
+    optimizer.load_state_dict(deepcopy(saved))
+    for parameter, entries in before.items():
+        loaded = optimizer.state[parameter]
+        for name in entries.keys() & loaded.keys():
+            if isinstance(entries[name], Tensor) and isinstance(loaded[name], Tensor):
+                loaded[name] = entries[name].copy_(loaded[name])
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        if isinstance(rate, Tensor):
+            group["lr"] = rate.copy_(torch.as_tensor(group["lr"]))

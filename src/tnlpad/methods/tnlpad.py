@@ -1,0 +1,118 @@
+"""TNLPAD: every weight is a sum σ + γ, trained together, judged by σ alone.
+
+Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition", equation for the objective in
+`tnlpad.core.decomposition`. The switches are the rows of its ablation table and the families of its β2 figure.
+
+How we differ from the public code: the epoch is chosen by the noisy validation accuracy of σ and not of w (the paper's
+words; `judge_by="w"` is the code's choice), and shortcut convolutions that no forward pass uses are not built.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+
+from tnlpad.core.decomposition import Decomposition
+from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, Penalty, PowerDecay, StepDecay
+from tnlpad.core.split import Init, parameter_groups
+from tnlpad.methods.forward import forward
+from tnlpad.methods.protocol import Judged, Setup
+from tnlpad.methods.saving import restore, state_of
+from tnlpad.types import Batch, Clock
+
+GammaFamily = Literal["power", "constant", "linear", "exponential", "step"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TnlpadConfig:
+    """The penalties' strengths, and what to leave out for the ablation."""
+
+    c1: float = 1e-4
+    c2: float = 0.6
+    gamma_family: GammaFamily = "power"
+    sigma_constraint: bool = True
+    gamma_constraint: bool = True
+    init: Init = "independent"
+    gamma_update: Literal["subgradient", "proximal"] = "subgradient"
+    norm: Literal["global", "tensor"] = "global"
+    judge_by: Literal["auto", "sigma", "w"] = "auto"
+
+    def gamma_penalty(self, epochs: int) -> Penalty | None:
+        """β2 of the family; all of them start at 1."""
+        if not self.gamma_constraint:
+            return None
+        families: dict[GammaFamily, Penalty] = {
+            "power": PowerDecay(self.c2),
+            "constant": Constant(1.0),
+            "linear": LinearDecay(epochs),
+            "exponential": ExponentialDecay(),
+            "step": StepDecay(),
+        }
+        if self.gamma_family not in families:
+            raise ValueError(f"gamma_family={self.gamma_family!r}: choose one of {', '.join(families)}.")
+        return families[self.gamma_family]
+
+    def reported(self) -> str:
+        """Which weights to judge by: with γ unconstrained σ means nothing, so the paper then uses w."""
+        if self.judge_by not in ("auto", "sigma", "w"):
+            raise ValueError(f'judge_by={self.judge_by!r}: choose "auto", "sigma" or "w".')
+        if self.judge_by != "auto":
+            return self.judge_by
+        return "sigma" if self.gamma_constraint else "w"
+
+
+class Tnlpad:
+    """One network, one decomposing optimizer."""
+
+    def __init__(self, network: nn.Module, optimizer: Decomposition, reported: str) -> None:
+        self.network, self.optimizer = network, optimizer
+        self.optimizers: Sequence[Optimizer] = [optimizer]
+        views: dict[str, Callable[[], AbstractContextManager[nn.Module]]] = {
+            "sigma": self._sigma,
+            "w": lambda: nullcontext(self.network),
+        }
+        self.judged: Judged = {name: views[name] for name in sorted(views, key=lambda name: name != reported)}
+        self.reported = (reported,)
+        self.selections: Mapping[str, Tensor] = {}
+
+    @contextmanager
+    def _sigma(self) -> Iterator[nn.Module]:
+        with self.optimizer.sigma_weights():
+            yield self.network
+
+    def begin_epoch(self, clock: Clock) -> None:
+        self.network.train()
+        self.optimizer.start_epoch()
+
+    def step(self, batch: Batch, clock: Clock) -> Tensor:
+        loss = F.cross_entropy(forward(self.network, batch.images), batch.labels)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        return state_of([self.network], self.optimizers, {})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        restore(state, [self.network], self.optimizers, {})
+
+
+def tnlpad(config: TnlpadConfig, setup: Setup) -> Tnlpad:
+    """The decomposition over SGD."""
+    network = setup.network(0)
+    optimizer = Decomposition(
+        parameter_groups(network, init=config.init, generator=setup.generator),
+        torch.optim.SGD,
+        sigma_penalty=LinearGrowth(config.c1) if config.sigma_constraint else None,
+        gamma_penalty=config.gamma_penalty(setup.epochs),
+        gamma_update=config.gamma_update,
+        norm=config.norm,
+        **setup.sgd,
+    )
+    return Tnlpad(network, optimizer, config.reported())

@@ -1,0 +1,1 @@
+"""Run folders: what a training run leaves behind. Imports neither torch nor anything else of ours."""

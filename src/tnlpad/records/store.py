@@ -1,0 +1,210 @@
+"""A run's folder, written so that a kill at any instant loses at most the epoch in progress.
+
+    config.json     first, by rename: what the run is
+    epochs.jsonl    one line per finished epoch, appended
+    summary.json    last, by rename: its presence means that the run is finished
+    lock            held by the one process that works on the run, released by the system when it dies
+
+`checkpoint.pt` and `model.safetensors` lie beside them and are written by those who know torch. A line that was cut off
+in the middle counts as not written; anything else that cannot be read is reported and not used.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+Record = dict[str, Any]
+
+
+class RecordError(Exception):
+    """A record that is damaged, in use, or not what it should be; the message names the file and the way out."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes this name at the end of the block, if all went well; else nothing has changed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_by_rename(path: Path, content: bytes) -> None:
+    """All of the content under this name, or the file as it was: never a part."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """NaN and infinity are refused: they are not JSON, and a record should not hold them."""
+    return (json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+class RunFolder:
+    """Reads and writes one run's records."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.epochs_file = self.path / "epochs.jsonl"
+        self.summary_file = self.path / "summary.json"
+        self.checkpoint_file = self.path / "checkpoint.pt"
+        self.model_file = self.path / "model.safetensors"
+
+    @property
+    def begun(self) -> bool:
+        return self.config_file.exists()
+
+    @property
+    def finished(self) -> bool:
+        return self.summary_file.exists()
+
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Make the folder and say what the run is; an existing configuration must be the same one."""
+        self._make()
+        self._sweep()
+        if self.begun:
+            self.check_config(config)
+        else:
+            write_by_rename(self.config_file, to_json(config))
+
+    def check_config(self, config: Mapping[str, Any]) -> None:
+        """Refuse a folder that holds another run than the one asked for."""
+        if self.config() != json.loads(json.dumps(config)):
+            raise RecordError(
+                f"{self.config_file} describes another run than the one asked for. Move the folder away, or choose "
+                "another --out."
+            )
+
+    def config(self) -> Record:
+        return _read_json(self.config_file)
+
+    def summary(self) -> Record:
+        return _read_json(self.summary_file)
+
+    def epochs(self) -> list[Record]:
+        """The finished epochs in order; a last line without its end is one that was being written."""
+        records = []
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                record = json.loads(line, parse_constant=_no_number)
+            except ValueError as error:
+                raise _damaged(self.epochs_file, f"line {number}: {error}") from error
+            if not isinstance(record, dict) or record.get("epoch") != number:
+                raise _damaged(self.epochs_file, f"line {number} is not the record of epoch {number}")
+            records.append(record)
+        return records
+
+    def append_epoch(self, record: Mapping[str, Any]) -> None:
+        """Add a line; it counts from the moment its line end is on disk."""
+        line = json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+        before = self.epochs_file.stat().st_size if self.epochs_file.exists() else None
+        try:
+            with open(self.epochs_file, "ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # On a full disk the line may be there in part, or in whole but not for good.
+            with suppress(OSError):
+                self.epochs_file.unlink() if before is None else os.truncate(self.epochs_file, before)
+            raise
+
+    def keep_epochs(self, count: int) -> None:
+        """Forget what was written after epoch `count`, such as a line cut off in the middle."""
+        known = len(self.epochs())  # reports damage
+        if known < count:
+            raise _damaged(self.epochs_file, f"{known} epochs, but the checkpoint was taken after epoch {count}")
+        content = b"".join(line + b"\n" for line in self._lines()[:count])
+        if not self.epochs_file.exists() or self.epochs_file.read_bytes() != content:
+            write_by_rename(self.epochs_file, content)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Declare the run finished."""
+        if self.finished:
+            raise RecordError(
+                f"{self.summary_file} exists already, and a finished run is never overwritten. Choose another --out to "
+                "run it again."
+            )
+        write_by_rename(self.summary_file, to_json(summary))
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Only one process works on a run; the lock dies with its process, however it dies."""
+        from filelock import FileLock, Timeout
+
+        self._make()
+        lock = FileLock(self.path / "lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise RecordError(f"{self.path} is being worked on by another process. Wait for it, or stop it.") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise RecordError(
+                f"{self.path}: a file is in the way of this run's folder. Choose another --out."
+            ) from error
+
+    def _sweep(self) -> None:
+        """Remove what killed processes were writing; called by the holder of the lock, so nobody writes now."""
+        for leftover in self.path.glob(".*.tmp"):
+            leftover.unlink()
+
+    def _lines(self) -> list[bytes]:
+        """The complete lines, without their ends."""
+        try:
+            return self.epochs_file.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _damaged(self.epochs_file, str(error)) from error
+
+
+def find_runs(root: Path) -> Iterator[RunFolder]:
+    """Every run folder directly within `root`, in the order of their names."""
+    if root.is_dir():
+        for path in sorted(root.iterdir()):
+            if (path / "config.json").is_file():
+                yield RunFolder(path)
+
+
+def _read_json(path: Path) -> Record:
+    try:
+        value = json.loads(path.read_bytes(), parse_constant=_no_number)
+    except FileNotFoundError as error:
+        raise RecordError(
+            f"{path} does not exist: this is no run, or one that has not come so far. Check the folder, or run the "
+            "command that makes it."
+        ) from error
+    except (ValueError, OSError) as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(value, dict):
+        raise _damaged(path, "not a JSON object")
+    return value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _damaged(path: Path, reason: str) -> RecordError:
+    return RecordError(
+        f"{path} is damaged ({reason}) and is not used. Restore it, or remove the run's folder to start anew."
+    )

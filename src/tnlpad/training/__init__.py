@@ -1,0 +1,1 @@
+"""One loop for every method: train, measure, record, resume."""

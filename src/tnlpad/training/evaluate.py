@@ -1,0 +1,55 @@
+"""How good is a network? Accuracy, loss and predictions over a set, in large batches, without touching the network."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tnlpad.types import ImagesAt
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measured:
+    """Of one network on one set of samples; tensors on the device, so that measuring does not wait."""
+
+    accuracy: Tensor
+    loss: Tensor
+    predictions: Tensor
+
+
+@contextmanager
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Within the block the network is in evaluation mode; afterwards every module is in its previous one."""
+    modes = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+@torch.no_grad()
+def evaluate(
+    network: nn.Module,
+    images_at: ImagesAt,
+    index: Tensor,
+    labels: Tensor,
+    *,
+    batch_size: int = 1024,
+    bf16: bool = False,
+) -> Measured:
+    """Measure a network on the samples at `index`; `labels` are those of the samples, in the same order."""
+    if len(index) == 0:
+        raise ValueError("No samples to measure on: index is empty.")
+    predictions, losses = [], torch.zeros((), dtype=torch.float64, device=labels.device)
+    with evaluation_mode(network), torch.autocast(labels.device.type, torch.bfloat16, enabled=bf16):
+        for part, part_labels in zip(torch.split(index, batch_size), torch.split(labels, batch_size), strict=True):
+            logits = network(images_at(part)).float()
+            losses += F.cross_entropy(logits, part_labels, reduction="sum")
+            predictions.append(logits.argmax(1))
+    predicted = torch.cat(predictions)
+    return Measured(accuracy=(predicted == labels).double().mean(), loss=losses / len(labels), predictions=predicted)

@@ -1,0 +1,165 @@
+"""The training loop, the same for every method: read it from top to bottom.
+
+One epoch: set the learning rate, train on every batch, measure, record, save. The chosen epoch is the first with the
+highest accuracy on the noisy validation set; the test set is measured and chooses nothing.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tnlpad.methods.protocol import Method
+from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
+from tnlpad.training.measure import Sets, measure
+from tnlpad.training.schedule import DecayTakesEffect, learning_rate, set_learning_rate
+from tnlpad.types import BatchSource, Clock, RunFiles
+
+Record = dict[str, Any]
+HOPELESS_LOSS = 1e6  # guessing among a thousand classes costs 7; from here no network has come back
+LIKELY_CAUSES = (
+    "The usual cause is a learning rate that is too high for this network, method or precision: try a lower one, such "
+    "as a tenth. The last checkpoint is kept."
+)
+
+
+class Diverged(Exception):
+    """The loss is no longer a number, or no longer one that training comes back from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long, and how fast."""
+
+    epochs: int
+    learning_rate: float
+    milestones: tuple[int, ...]
+    decay: float
+    decay_takes_effect: DecayTakesEffect = "in"
+    patience: int | None = None
+
+    def rate(self, epoch: int) -> float:
+        return learning_rate(epoch, self.learning_rate, self.milestones, self.decay, self.decay_takes_effect)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """What training leaves: the record of every epoch, and the weights to ship, which are those of the chosen one."""
+
+    history: list[Record]
+    best: Weights
+
+
+def train(
+    method: Method,
+    loader: BatchSource,
+    sets: Sets,
+    schedule: Schedule,
+    *,
+    folder: RunFiles,
+    streams: Streams,
+    device: torch.device,
+    bf16: bool = False,
+    checkpoint_every_seconds: float = 0,
+    on_step: Callable[[int, int, int], None] | None = None,
+    on_epoch: Callable[[Record], None] | None = None,
+) -> Trained:
+    """Train to the end, from wherever the folder's last checkpoint stands.
+
+    Args:
+        method, loader, sets, schedule: What to train, on what, measured how, for how long.
+        folder: Where records and checkpoints go.
+        streams: The random generators that are drawn from on the way, to be saved and restored.
+        device: Where it happens.
+        bf16: Forward passes in bfloat16 where torch's autocast deems it safe.
+        checkpoint_every_seconds: Leave out checkpoints that would follow the previous one sooner; the last epoch always
+            gets one. A killed run repeats the epochs since its last checkpoint, and their records with them.
+        on_step: Told epoch, step and steps per epoch, for a progress bar.
+        on_epoch: Told every finished epoch's record.
+    """
+    progress = load_checkpoint(folder.checkpoint_file, method, streams, device)
+    folder.keep_epochs(progress.epoch)
+    history, best = folder.epochs(), progress.best
+    saved = time.perf_counter()
+    for epoch in range(progress.epoch + 1, schedule.epochs + 1):
+        if out_of_patience(history, schedule.patience):
+            break
+        began = time.perf_counter()
+        clock = Clock(epoch=epoch, epochs=schedule.epochs)
+        set_learning_rate(method.optimizers, schedule.rate(epoch))
+        method.begin_epoch(clock)
+        losses = []
+        for step, batch in enumerate(loader, start=1):
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                losses.append(method.step(batch, clock))
+            if on_step is not None:
+                on_step(epoch, step, len(loader))
+        mean_loss = _finite_mean(torch.stack(losses).tolist(), epoch, schedule.rate(epoch))
+        trained = time.perf_counter()
+        record: Record = {"epoch": epoch, "learning_rate": schedule.rate(epoch), "train_loss": mean_loss}
+        record |= measure(method, sets, bf16)
+        _require_finite(record, epoch, len(losses))
+        record["validation_accuracy"] = _mean_of_reported(method, record, "validation_accuracy")
+        record["test_accuracy"] = _mean_of_reported(method, record, "test_accuracy")
+        record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
+        history.append(record)
+        if chosen(history) is record:
+            best = shipped_weights(method)
+        folder.append_epoch(record)
+        last = epoch == schedule.epochs or out_of_patience(history, schedule.patience)
+        if last or time.perf_counter() - saved >= checkpoint_every_seconds:
+            save_checkpoint(folder.checkpoint_file, Progress(epoch=epoch, best=best), method, streams, device)
+            saved = time.perf_counter()
+        if on_epoch is not None:
+            on_epoch(record)
+    if best is None:
+        raise ValueError(f"epochs={schedule.epochs}: there is no epoch to train.")
+    return Trained(history=history, best=best)
+
+
+def chosen(history: Sequence[Record]) -> Record:
+    """The first epoch of the highest noisy validation accuracy."""
+    return max(history, key=lambda record: (record["validation_accuracy"], -record["epoch"]))
+
+
+def out_of_patience(history: Sequence[Record], patience: int | None) -> bool:
+    """Whether the best epoch lies `patience` or more epochs back."""
+    return patience is not None and bool(history) and len(history) - chosen(history)["epoch"] >= patience
+
+
+def _mean_of_reported(method: Method, record: Record, what: str) -> float:
+    values = [record["judged"][name][what] for name in method.reported]
+    return float(sum(values) / len(values))
+
+
+def shipped_weights(method: Method) -> Weights:
+    """A copy of the first judged network's state; for a decomposition that is σ."""
+    with next(iter(method.judged.values()))() as network:
+        return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+
+
+def _finite_mean(losses: Sequence[float], epoch: int, rate: float) -> float:
+    for step, loss in enumerate(losses, start=1):
+        if not abs(loss) < HOPELESS_LOSS:  # also catches NaN
+            raise Diverged(
+                f"The loss is {loss:g} in step {step} of epoch {epoch}, at learning rate {rate:g}. {LIKELY_CAUSES}"
+            )
+    return sum(losses) / len(losses)
+
+
+def _require_finite(record: Record, epoch: int, steps: int) -> None:
+    """Every loss may have been a number and the weights none after the epoch's last step."""
+    for name, value in _named_numbers(record):
+        if not math.isfinite(value):
+            raise Diverged(f"{name} is {value:g} after step {steps} of epoch {epoch}. {LIKELY_CAUSES}")
+
+
+def _named_numbers(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _named_numbers(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,115 @@
+"""What is recorded after every epoch: accuracy, loss, memorisation, selection, norms.
+
+Clean labels are used here to measure and nowhere to choose: `validation` has the given labels, and the epoch is chosen
+by it alone.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tnlpad.core.decomposition import Decomposition
+from tnlpad.methods.protocol import Method
+from tnlpad.training.evaluate import evaluate
+from tnlpad.types import ImagesAt
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """Some samples of a dataset with the labels to compare with."""
+
+    images_at: ImagesAt
+    index: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sets:
+    """What a network is measured on.
+
+    Args:
+        validation: Held out, with the labels as given.
+        test: With clean labels.
+        wrong: Training samples whose given label is wrong, with that label; None if there are none or nobody knows.
+        correct: For every sample of the training dataset, whether its given label is right; None if nobody knows.
+    """
+
+    validation: Samples
+    test: Samples
+    wrong: Samples | None
+    correct: Tensor | None
+
+
+def measure(method: Method, sets: Sets, bf16: bool = False) -> dict[str, Any]:
+    """All of it, as plain numbers."""
+    judged = {name: _judge(held, sets, bf16) for name, held in method.judged.items()}
+    picked = _picked(method, sets.correct)
+    numbers = _numbers({"judged": judged, "selection": picked, "norms": _norms(method)})
+    numbers["selection"] = {name: _precision(counts) for name, counts in numbers["selection"].items()}
+    return numbers
+
+
+def _judge(held: Callable[[], AbstractContextManager[nn.Module]], sets: Sets, bf16: bool) -> dict[str, Tensor]:
+    results = {}
+    with held() as network:
+        for name, samples in (("validation", sets.validation), ("test", sets.test), ("wrong", sets.wrong)):
+            if samples is None:
+                continue
+            measured = evaluate(network, samples.images_at, samples.index, samples.labels, bf16=bf16)
+            if name == "wrong":
+                results["memorised"] = measured.accuracy
+            else:
+                results |= {f"{name}_accuracy": measured.accuracy, f"{name}_loss": measured.loss}
+    return results
+
+
+def _picked(method: Method, correct: Tensor | None) -> dict[str, dict[str, Tensor]]:
+    """How many samples a method picked this epoch, and how many of them have a right label."""
+    if correct is None:
+        return {}
+    return {
+        name: {"picked": picked.sum(), "right": (picked & correct).sum()} for name, picked in method.selections.items()
+    }
+
+
+def _precision(counts: dict[str, float]) -> dict[str, float | None]:
+    """Of the samples picked, the share whose given label is right; none were picked: no share."""
+    picked = int(counts["picked"])
+    return {"picked": picked, "precision": counts["right"] / picked if picked else None}
+
+
+def _norms(method: Method) -> dict[str, Tensor]:
+    """‖g‖ of the epoch's last step, and what a decomposition knows of its parts."""
+    parameters = [p for o in method.optimizers for group in o.param_groups for p in group["params"]]
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    values = {}
+    if gradients:
+        values["gradient"] = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    for optimizer in method.optimizers:
+        if isinstance(optimizer, Decomposition):
+            values |= optimizer.norms()
+    return values
+
+
+def _numbers(tree: dict[str, Any]) -> dict[str, Any]:
+    """Tensors to numbers in one transfer: the only place where an epoch's measurement waits for the device."""
+    scalars = list(_leaves(tree))
+    numbers = iter(torch.stack([scalar.double() for scalar in scalars]).tolist() if scalars else [])
+    return _filled(tree, numbers)
+
+
+def _leaves(tree: dict[str, Any]) -> Iterator[Tensor]:
+    for value in tree.values():
+        if isinstance(value, dict):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _filled(tree: dict[str, Any], numbers: Iterator[float]) -> dict[str, Any]:
+    """The same tree with a number in place of each tensor, in the order of `_leaves`."""
+    return {key: _filled(value, numbers) if isinstance(value, dict) else next(numbers) for key, value in tree.items()}

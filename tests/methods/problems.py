@@ -1,0 +1,175 @@
+"""Small problems that the methods' tests share."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from tnlpad.methods import METHODS, Method, Setup
+from tnlpad.types import Batch, Clock
+
+# Settings that bring every phase of a method into a run of a few epochs.
+QUICK: dict[str, dict[str, object]] = {
+    "coteaching": {"gradual_epochs": 3},
+    "coteaching_plus": {"gradual_epochs": 3, "init_epoch": 2},
+    "jocor": {"gradual_epochs": 3},
+    "sigua": {"gradual_epochs": 3},
+    "cnlcu": {"gradual_epochs": 3, "window": 2, "sigma2": 0.1, "anneal_share": 1.0},
+    "cnlcu_hard": {"gradual_epochs": 3, "window": 6, "anneal_share": 1.0},
+    "adacorr": {"start_epoch": 1, "update_epoch": 2, "remember_again_after": 3, "window": 3},
+    "cdr": {"gradual_epochs": 2},
+}
+
+LN3, LN9 = math.log(3), math.log(9)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Points in the plane with clean and given labels, and clean ones to test on."""
+
+    points: Tensor
+    clean: Tensor
+    given: Tensor
+    test_points: Tensor
+    test_labels: Tensor
+    num_classes: int
+
+
+def blobs(samples: int = 256, num_classes: int = 4, noise_rate: float = 0.3, seed: int = 0) -> Problem:
+    """Classes around the corners of a polygon; wrong labels are uniform over the other classes."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(count: int) -> tuple[Tensor, Tensor]:
+        labels = torch.randint(num_classes, (count,), generator=generator)
+        angle = 2 * math.pi * labels / num_classes
+        centre = torch.stack([angle.cos(), angle.sin()], 1)
+        return 2 * centre + 0.6 * torch.randn(count, 2, generator=generator), labels
+
+    points, clean = draw(samples)
+    test_points, test_labels = draw(500)
+    wrong = torch.rand(samples, generator=generator) < noise_rate
+    shift = torch.randint(1, num_classes, (samples,), generator=generator)
+    given = torch.where(wrong, (clean + shift) % num_classes, clean)
+    return Problem(
+        points=points,
+        clean=clean,
+        given=given,
+        test_points=test_points,
+        test_labels=test_labels,
+        num_classes=num_classes,
+    )
+
+
+def in_double(problem: Problem) -> Problem:
+    return replace(problem, points=problem.points.double(), test_points=problem.test_points.double())
+
+
+def perceptron(seed: int, num_classes: int = 4, *, batchnorm: bool = False, dtype: torch.dtype = torch.float32):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        norm = [nn.BatchNorm1d(32)] if batchnorm else []
+        return nn.Sequential(nn.Linear(2, 32), *norm, nn.ReLU(), nn.Linear(32, num_classes)).to(dtype)
+
+
+def setup_for(problem: Problem, **changes: object) -> Setup:
+    """A perceptron for the problem; options of Setup, and `seed`, `batchnorm` and `dtype` of the networks."""
+    seed, batchnorm = changes.pop("seed", 0), changes.pop("batchnorm", False)
+    dtype = changes.pop("dtype", torch.float32)
+    options = {
+        "network": lambda k: perceptron(10 * seed + k, problem.num_classes, batchnorm=batchnorm, dtype=dtype),
+        "sgd": {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-3},
+        "labels": problem.given.clone(),
+        "num_classes": problem.num_classes,
+        "epochs": 8,
+        "noise_rate": 0.3,
+        "generator": torch.Generator().manual_seed(seed),
+        **changes,
+    }
+    return Setup(**options)
+
+
+def build(name: str, setup: Setup, **changes: object) -> Method:
+    entry = METHODS[name]
+    return entry.build(entry.config(**{**QUICK.get(name, {}), **changes}), setup)
+
+
+def batches(problem: Problem, epoch: int, size: int = 32) -> list[Batch]:
+    """One epoch in an order of its own, the last batch short if the size does not divide."""
+    order = torch.randperm(len(problem.given), generator=torch.Generator().manual_seed(epoch)).to(problem.given.device)
+    return [Batch(index=i, images=problem.points[i], labels=problem.given[i]) for i in order.split(size)]
+
+
+def train(method: Method, problem: Problem, epochs: range | int, size: int = 32) -> list[float]:
+    """The loss of every step; epochs count from 1."""
+    chosen = range(1, epochs + 1) if isinstance(epochs, int) else epochs
+    losses = []
+    for epoch in chosen:
+        clock = Clock(epoch=epoch, epochs=8)
+        method.begin_epoch(clock)
+        losses += [method.step(batch, clock).item() for batch in batches(problem, epoch, size)]
+    return losses
+
+
+def weights(method: Method) -> list[Tensor]:
+    """A copy of everything a judged network holds, buffers included, network after network."""
+    values = []
+    for name in method.judged:
+        with method.judged[name]() as network:
+            values += [value.detach().clone() for value in network.state_dict().values()]
+    return values
+
+
+def same(first: list[Tensor], second: list[Tensor]) -> bool:
+    """Bit for bit."""
+    return len(first) == len(second) and all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+# Problems to calculate by hand: with one-hot images sample i has the logits (weight[0, i], weight[1, i]). A sample of
+# label 0 with logits (m, 0) has p = 1/(1 + e^−m) for its label: ln 9 → 0.9, ln 3 → 0.75, 0 → 0.5, −ln 3 → 0.25, and
+# its loss moves m by (1 − p) per step of 1.
+
+
+def table(margins: list[float]) -> nn.Linear:
+    network = nn.Linear(len(margins), 2, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        network.weight.zero_()
+        network.weight[0] = torch.tensor(margins)
+    return network
+
+
+def table_setup(*margins: list[float], **changes: object) -> Setup:
+    """One table for each network; plain gradient descent of step 1, all labels 0, half of them assumed wrong."""
+    options = {
+        "network": lambda k: table(margins[k]),
+        "sgd": {"lr": 1.0},
+        "labels": torch.zeros(len(margins[0]), dtype=torch.int64),
+        "num_classes": 2,
+        "epochs": 1,
+        "noise_rate": 0.5,
+        "generator": torch.Generator(),
+        **changes,
+    }
+    return Setup(**options)
+
+
+def table_batch(samples: int) -> Batch:
+    return Batch(
+        index=torch.arange(samples),
+        images=torch.eye(samples, dtype=torch.float64),
+        labels=torch.zeros(samples, dtype=torch.int64),
+    )
+
+
+def one_step(method: Method, samples: int) -> float:
+    clock = Clock(epoch=1, epochs=1)
+    method.begin_epoch(clock)
+    return method.step(table_batch(samples), clock).item()
+
+
+def moved(network: nn.Module, margins: list[float]) -> list[float]:
+    """How far each sample's logit of class 0 has moved; that of class 1 moved the other way."""
+    weight = network.weight.detach()
+    change = weight[0] - torch.tensor(margins)
+    assert torch.allclose(weight[1], -change)
+    return change.tolist()

@@ -1,0 +1,69 @@
+"""Co-teaching+ by hand, and where it is Co-teaching."""
+
+import math
+
+import pytest
+
+from tests.methods.problems import (
+    LN3,
+    LN9,
+    blobs,
+    build,
+    moved,
+    one_step,
+    same,
+    setup_for,
+    table_setup,
+    train,
+    weights,
+)
+
+# The predicted class is 0 where the margin is positive: the networks disagree about samples 0, 2 and 3.
+FIRST, SECOND = [LN9, LN3, -LN3, -LN9], [-LN3, LN3, LN3, LN9]
+
+
+def test_each_learns_from_what_the_other_picked_among_the_disputed():
+    method = build("coteaching_plus", table_setup(FIRST, SECOND), init_epoch=0, gradual_epochs=1)
+    loss = one_step(method, 4)
+    # Of three disputed samples ⌊1.5⌋ = 1 is kept: sample 0 by the first network, sample 3 by the second.
+    assert method.selections["first"].tolist() == [True, False, False, False]
+    assert method.selections["second"].tolist() == [False, False, False, True]
+    first, second = method.peers.networks
+    assert moved(first, FIRST) == pytest.approx([0.0, 0.0, 0.0, 0.9])
+    assert moved(second, SECOND) == pytest.approx([0.75, 0.0, 0.0, 0.0])
+    assert loss == pytest.approx((-math.log(0.1) - math.log(0.25)) / 2)
+
+
+def test_a_single_disputed_sample_is_kept():
+    first, second = [LN9, LN3, LN3], [LN9, LN3, -LN3]
+    method = build("coteaching_plus", table_setup(first, second), init_epoch=0, gradual_epochs=1)
+    one_step(method, 3)
+    assert moved(method.peers.networks[0], first) == pytest.approx([0.0, 0.0, 0.25])
+    assert moved(method.peers.networks[1], second) == pytest.approx([0.0, 0.0, 0.75])
+
+
+def test_where_the_networks_agree_only_weight_decay_acts():
+    margins = [LN9, LN3]
+    setup = table_setup(margins, margins, sgd={"lr": 1.0, "weight_decay": 0.5})
+    method = build("coteaching_plus", setup, init_epoch=0, gradual_epochs=1)
+    assert one_step(method, 2) == 0.0
+    for network in method.peers.networks:
+        assert network.weight[0].tolist() == pytest.approx([LN9 / 2, LN3 / 2])
+    assert not method.selections["first"].any()
+
+
+def test_before_its_start_it_is_coteaching():
+    problem = blobs()
+    plus = build("coteaching_plus", setup_for(problem), init_epoch=2)
+    plain = build("coteaching", setup_for(problem))
+    train(plus, problem, 2)
+    train(plain, problem, 2)
+    assert same(weights(plus), weights(plain))
+    train(plus, problem, range(3, 4))
+    train(plain, problem, range(3, 4))
+    assert not same(weights(plus), weights(plain))
+
+
+def test_a_negative_start_is_refused():
+    with pytest.raises(ValueError, match="init_epoch=-1"):
+        build("coteaching_plus", setup_for(blobs()), init_epoch=-1)

@@ -1,0 +1,37 @@
+"""A batch of one sample under BatchNorm."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.methods.problems import perceptron
+from tnlpad.methods.forward import forward
+
+
+def test_a_batch_is_what_the_network_makes_of_it():
+    network, twin = perceptron(0, batchnorm=True), perceptron(0, batchnorm=True)
+    points = torch.randn(5, 2)
+    assert torch.equal(forward(network, points), twin(points))
+    assert torch.equal(network[1].running_mean, twin[1].running_mean)
+
+
+def test_one_sample_is_normalised_by_the_running_statistics():
+    network = perceptron(0, batchnorm=True)
+    forward(network, torch.randn(50, 2))
+    before = {name: value.clone() for name, value in network[1].state_dict().items()}
+    point = torch.randn(1, 2)
+    outputs = forward(network, point)
+    outputs.sum().backward()
+    assert all(layer.training for layer in network.modules())
+    assert all(torch.equal(before[name], value) for name, value in network[1].state_dict().items())
+    with pytest.raises(ValueError, match="more than 1 value"):
+        network(point)  # what torch does by itself
+    network.eval()
+    assert torch.equal(outputs, network(point))
+
+
+def test_other_layers_stay_in_training_mode_and_frozen_ones_frozen():
+    network = nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2), nn.Dropout(1.0))
+    network[1].eval()
+    assert not forward(network, torch.ones(1, 2)).any()
+    assert [layer.training for layer in network] == [True, False, True]
