@@ -396,6 +396,19 @@ def test_add_param_group_later_equals_having_had_it():
     assert all_equal(*runs)
 
 
+def test_an_empty_group_is_borne():
+    model = small_network()
+    groups = [
+        {"params": [], "param_names": []},
+        *parameter_groups(model),
+        {"params": [], "param_names": [], "decompose": False},
+    ]
+    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    before = [p.clone() for p in model.parameters()]
+    train(model, optimizer, batches(2), epoch_length=2)
+    assert not any(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
 def test_plain_parameters_are_all_decomposed():
     model = small_network()
     optimizer = Decomposition(model.parameters(), torch.optim.SGD, lr=0.1)
@@ -444,6 +457,7 @@ def test_a_base_may_refuse_shapes():
     optimizer.start_epoch()
     weight.grad = torch.ones(3, 3)
     optimizer.step()
+    assert not torch.equal(weight, torch.eye(3))
 
 
 @pytest.mark.parametrize("foreach", [True, False])

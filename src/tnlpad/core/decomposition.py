@@ -28,16 +28,28 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
+from tnlpad.core.options import (
+    base_options,
+    check_arguments,
+    check_group,
+    check_proximal,
+    check_state,
+    chosen,
+    gamma_rate,
+    own_copy,
+    same,
+    set_option,
+    stand_in,
+)
 from tnlpad.core.parts import Parts
 from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, strength
-from tnlpad.core.pulls import keep, norms, pull, scale_
+from tnlpad.core.update import Rule, norms, step_parts
 
 Norm = Literal["global", "tensor"]
 GammaUpdate = Literal["subgradient", "proximal"]
 
 SIGMA_PENALTY = LinearGrowth(1e-4)
 GAMMA_PENALTY = PowerDecay(0.6)
-OWN_OPTIONS = ("params", "param_names", "decompose", "gamma_lr_scale")
 
 
 class Decomposition(Optimizer):
@@ -88,10 +100,16 @@ class Decomposition(Optimizer):
     ) -> None:
         if isinstance(params, Tensor):
             raise TypeError("params is a single tensor: give a list of parameters, or groups from parameter_groups().")
-        self.sigma_penalty = _chosen("c1", c1, "sigma_penalty", sigma_penalty, SIGMA_PENALTY, LinearGrowth)
-        self.gamma_penalty = _chosen("c2", c2, "gamma_penalty", gamma_penalty, GAMMA_PENALTY, PowerDecay)
-        _check_arguments(base, norm, gamma_update, steps_per_epoch, base_options)
+        self.sigma_penalty = chosen("c1", c1, "sigma_penalty", sigma_penalty, SIGMA_PENALTY, LinearGrowth)
+        self.gamma_penalty = chosen("c2", c2, "gamma_penalty", gamma_penalty, GAMMA_PENALTY, PowerDecay)
+        check_arguments(base, norm, gamma_update, steps_per_epoch, base_options)
         self.norm, self.gamma_update, self.steps_per_epoch = norm, gamma_update, steps_per_epoch
+        self._rule = Rule(
+            pull_sigma=self.sigma_penalty is not None,
+            pull_gamma=self.gamma_penalty is not None and gamma_update == "subgradient",
+            shrink_gamma=self.gamma_penalty is not None and gamma_update == "proximal",
+            per_tensor_norms=norm == "tensor",
+        )
         self.epoch = 0  # the paper's t, 1-based; 0 means that no epoch has started
         self.steps = 0
         self._parts: list[Parts] = []
@@ -99,9 +117,9 @@ class Decomposition(Optimizer):
         self._gamma_share = 1.0  # what the weights hold now: σ + share·γ
         self._fused: Any = None  # the one-pass CUDA update, built by the first step that can use it
         self._building = True
-        own_groups = [_own(group) if isinstance(group, dict) else group for group in params]
+        own_groups = [own_copy(group) if isinstance(group, dict) else group for group in params]
         # A throw-away instance checks the options and tells us the base's defaults, which LR schedulers read.
-        probe = base([_stand_in(own_groups)], **base_options)
+        probe = base([stand_in(own_groups)], **base_options)
         super().__init__(own_groups, {**probe.defaults, "decompose": True, "gamma_lr_scale": gamma_lr_scale})
         inner = [leaves for group in self.param_groups for leaves in self._take_apart(group)]
         if not self._parts:
@@ -110,7 +128,7 @@ class Decomposition(Optimizer):
         self._building = False
         # β1 and β2 live on the device, so that a captured step sees them change.
         self._beta = self._parts[0].sigma[0].new_zeros(2)
-        self._check_proximal()
+        check_proximal(self.base, self._parts, self.gamma_update)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group as in every optimizer; decomposed unless it says `decompose=False`."""
@@ -121,7 +139,7 @@ class Decomposition(Optimizer):
         try:
             for leaves in self._take_apart(self.param_groups[-1]):
                 self.base.add_param_group(leaves)
-            self._check_proximal()
+            check_proximal(self.base, self._parts, self.gamma_update)
         except Exception:
             refused = self.param_groups.pop()
             for weight in refused["params"]:
@@ -133,37 +151,21 @@ class Decomposition(Optimizer):
     def _take_apart(self, group: dict[str, Any]) -> list[dict[str, Any]]:
         """Make σ, γ and the anchor of one group, and the base optimizer's groups that stand for it."""
         given = {key: group.pop(key, None) for key in ("sigma", "gamma", "sigma_share")}
-        _check_group(group)
-        self._shared.append(_base_options(group))
+        check_group(group)
+        self._shared.append(base_options(group))
         if not group["decompose"]:
-            return [{"params": group["params"], **_base_options(group)}]
+            return [{"params": group["params"], **base_options(group)}]
         parts = Parts.of(group, **given)
         devices = {str(s.device) for every in (*self._parts, parts) for s in every.sigma}
         if len(devices) > 1:
             raise ValueError(f"Decomposed parameters lie on {' and '.join(sorted(devices))}: use one device.")
         for weight, *own in zip(parts.weights, parts.sigma, parts.gamma, parts.anchor, strict=True):
             self.state[weight] = dict(zip(("sigma", "gamma", "anchor"), own, strict=True))
-        parts.write(self._gamma_share)
         if parts.weights:
+            parts.write(self._gamma_share)
             self._parts.append(parts)
-        options = _base_options(group)
-        return [{"params": parts.sigma, **options}, {"params": parts.gamma, **options, **_gamma_rate(group)}]
-
-    def _check_proximal(self) -> None:
-        if self.gamma_update != "proximal":
-            return
-        if type(self.base) is not SGD:
-            raise ValueError(f'gamma_update="proximal" is defined for SGD only, not for {type(self.base).__name__}.')
-        groups = [parts.group for parts in self._parts]
-        for option in ("lr", "gamma_lr_scale", "momentum", "dampening"):
-            # Learning rates that are tensors are compared as objects: reading them would wait for the device.
-            if len({id(v) if isinstance(v := group[option], Tensor) else v for group in groups}) > 1:
-                values = [group[option] for group in groups]
-                raise ValueError(
-                    f'gamma_update="proximal" needs one {option} over all decomposed groups, not {values}.'
-                )
-        if any(group["nesterov"] or group["maximize"] or not group["momentum"] < 1 for group in groups):
-            raise ValueError('gamma_update="proximal" needs momentum < 1, nesterov=False and maximize=False.')
+        options = base_options(group)
+        return [{"params": parts.sigma, **options}, {"params": parts.gamma, **options, **gamma_rate(group)}]
 
     # Training
 
@@ -213,7 +215,7 @@ class Decomposition(Optimizer):
             self._require_training()
         self._require_untouched()
         self._require_trainable()
-        self._check_proximal()
+        check_proximal(self.base, self._parts, self.gamma_update)
         if self.steps_per_epoch is not None and self.steps % self.steps_per_epoch == 0:
             self._start_epoch()
         self._share_options()
@@ -223,70 +225,11 @@ class Decomposition(Optimizer):
             for parts in self._parts:
                 parts.remember()
         else:
-            self._step_parts()
+            step_parts(self.base, self._parts, self._beta, self._rule)
+            if self._fused is not None:
+                self._fused.measure()
         self.steps += 1
         return loss
-
-    def _step_parts(self) -> None:
-        """The update over any base optimizer: give σ and γ their gradients, let the base step, write w."""
-        try:
-            for parts, sigma_force, gamma_force in zip(self._parts, *self._forces(), strict=True):
-                for k in parts.with_gradient():
-                    g = parts.gradient(k)
-                    # γ gets a copy even without a force: a base may change gradients in place (Nesterov SGD does).
-                    parts.sigma[k].grad = sigma_force[k].add_(g) if sigma_force else g
-                    parts.gamma[k].grad = gamma_force[k].add_(g) if gamma_force else g.clone()
-            self.base.step()
-        finally:
-            for parts in self._parts:
-                for leaf in (*parts.sigma, *parts.gamma):
-                    leaf.grad = None
-        if self.gamma_update == "proximal" and self.gamma_penalty is not None:
-            self._soft_threshold()
-        for parts in self._parts:
-            parts.write(1.0)
-        if self._fused is not None:
-            self._fused.measure()
-
-    def _forces(self) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
-        """The penalties' gradients β1·d/‖d‖ and β2·γ/‖γ‖ for every group; empty lists where there is none."""
-        sigma_forces: list[list[Tensor]] = [[] for _ in self._parts]
-        gamma_forces: list[list[Tensor]] = [[] for _ in self._parts]
-        if self.sigma_penalty is not None:
-            sigma_forces = [list(torch._foreach_sub(parts.sigma, parts.anchor)) for parts in self._parts]
-            self._pull_(sigma_forces, self._beta[0])
-        if self.gamma_penalty is not None and self.gamma_update == "subgradient":
-            gamma_forces = [[gamma.clone() for gamma in parts.gamma] for parts in self._parts]
-            self._pull_(gamma_forces, self._beta[1])
-        return sigma_forces, gamma_forces
-
-    def _pull_(self, vectors: list[list[Tensor]], beta: Tensor) -> None:
-        """v ← β·v/‖v‖ in place: weight-sized temporaries are what this update costs on a CPU."""
-        pulls = self._per_group(pull(beta, _flat(vectors), self.norm == "tensor"))
-        for group, factor, parts in zip(vectors, pulls, self._parts, strict=True):
-            # Where the base maximises it will negate what it gets; the penalties stay minimised.
-            scale_(group, -factor if parts.group.get("maximize") else factor)
-
-    def _per_group(self, values: Tensor) -> list[Tensor]:
-        if values.ndim == 0:
-            return [values] * len(self._parts)
-        return list(torch.split(values, [len(parts.weights) for parts in self._parts]))
-
-    def _soft_threshold(self) -> None:
-        """γ ← max(0, 1 − τβ2/‖γ‖)·γ after the base's step on γ.
-
-        From γ = 0 a step with momentum m reaches length η·‖v‖ = τ·‖ḡ‖, with ḡ = (1 − m)·v the averaged gradient and
-        τ = η/(1 − m). With this τ, and not with η itself, γ leaves 0 just when ‖ḡ‖ > β2.
-        """
-        group = self._parts[0].group
-        tau = group["lr"] * group["gamma_lr_scale"] * (1 - group["dampening"]) / (1 - group["momentum"])
-        # 0·∞, a learning rate of 0 against an infinite penalty, is no threshold: nothing moved.
-        threshold = torch.nan_to_num(self._beta[1] * tau, nan=0.0, posinf=math.inf)
-        gammas = _flat([parts.gamma for parts in self._parts])
-        kept = self._per_group(keep(threshold, gammas, self.norm == "tensor"))
-        for parts, factor in zip(self._parts, kept, strict=True):
-            if used := parts.with_gradient():
-                scale_([parts.gamma[k] for k in used], factor if factor.ndim == 0 else factor[used])
 
     def _share_options(self) -> None:
         """Pass on to the base what LR schedulers and users wrote into our groups since the last step.
@@ -295,11 +238,11 @@ class Decomposition(Optimizer):
         """
         inner = iter(self.base.param_groups)
         for group, shared in zip(self.param_groups, self._shared, strict=True):
-            changed = {k: v for k, v in _base_options(group).items() if k not in shared or not _same(v, shared[k])}
+            changed = {k: v for k, v in base_options(group).items() if k not in shared or not same(v, shared[k])}
             shared.update(changed)
             next(inner).update(changed)
             if group["decompose"]:
-                next(inner).update(changed | _gamma_rate(group))
+                next(inner).update(changed | gamma_rate(group))
 
     def _can_fuse(self) -> bool:
         """Whether this step can be the one-pass CUDA update, which is built when first needed."""
@@ -310,10 +253,11 @@ class Decomposition(Optimizer):
         return self._fused is not None and self._fused.accepts() and self._fusable_options()
 
     def _fusable(self) -> bool:
+        if not self._beta.is_cuda:
+            return False
         weights = _flat([parts.weights for parts in self._parts])
         return (
-            weights[0].is_cuda
-            and type(self.base) is SGD
+            type(self.base) is SGD
             and self.gamma_update == "subgradient"
             and len({w.dtype for w in weights}) == 1
             and all(s.dtype == torch.float32 for parts in self._parts for s in parts.sigma)
@@ -383,7 +327,7 @@ class Decomposition(Optimizer):
             _flat([getattr(parts, part) for parts in self._parts]) for part in ("sigma", "gamma", "anchor")
         )
         drift = torch._foreach_sub(sigma, anchor)
-        return {name: norms(v, per_tensor=False) for name, v in (("sigma", sigma), ("gamma", gamma), ("drift", drift))}
+        return {name: norms(v) for name, v in (("sigma", sigma), ("gamma", gamma), ("drift", drift))}
 
     # Guards against silently wrong numbers
 
@@ -431,9 +375,8 @@ class Decomposition(Optimizer):
     def _require_trainable(self) -> None:
         for group in self.param_groups:
             parts = next((p for p in self._parts if p.group is group), None)
-            if group["decompose"] != (parts is not None) or (
-                parts is not None and group["params"] is not parts.weights
-            ):
+            weights = parts.weights if parts else None
+            if (group["params"] if group["decompose"] and group["params"] else None) is not weights:
                 raise RuntimeError(
                     "A group's `decompose` or `params` changed after the optimizer was built, which it cannot follow: "
                     "build a new optimizer."
@@ -466,7 +409,7 @@ class Decomposition(Optimizer):
         """Go on from a saved state: σ, γ and anchor are copied in place, and the model gets its weights from them."""
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
-        self._check_state(state_dict)
+        check_state(state_dict, self)
         clock = state_dict["decomposition"]
         strengths = self._strengths(clock["epoch"]) if clock["epoch"] else (0.0, 0.0)
         # A copy, so that two optimizers loaded from one state do not share their momentum. What can fail comes first.
@@ -477,7 +420,7 @@ class Decomposition(Optimizer):
                 tensor.copy_(state_dict["state"][index][name])
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             for key in saved.keys() - {"params", "param_names"}:
-                _set_option(group, key, saved[key])
+                set_option(group, key, saved[key])
         # The base restored its groups itself; only tensors are passed on again, to be the same objects as ours.
         self._shared = [{k: v for k, v in group.items() if not isinstance(v, Tensor)} for group in self.param_groups]
         self.steps = clock["steps"]
@@ -487,23 +430,6 @@ class Decomposition(Optimizer):
             parts.write(self._gamma_share)
         for after in self._optimizer_load_state_dict_post_hooks.values():
             after(self)
-
-    def _check_state(self, state_dict: dict[str, Any]) -> None:
-        if missing := {"state", "param_groups", "base", "decomposition"} - state_dict.keys():
-            raise ValueError(f"Not a state dict of Decomposition: {', '.join(sorted(missing))} is missing.")
-        if (base := state_dict["decomposition"].get("base")) != type(self.base).__name__:
-            raise ValueError(f"The state was saved with {base} as its base, this one is {type(self.base).__name__}.")
-        another = "It was saved for another model or another choice of what is decomposed."
-        ours = [len(group["params"]) for group in self.param_groups]
-        theirs = [len(group["params"]) for group in state_dict["param_groups"]]
-        if ours != theirs:
-            raise ValueError(f"The saved groups hold {theirs} parameters, this optimizer's hold {ours}. {another}")
-        weights = [weight for group in self.param_groups for weight in group["params"]]
-        for index, weight in enumerate(weights):
-            expected = {name: tuple(tensor.shape) for name, tensor in self.state.get(weight, {}).items()}
-            saved = {name: tuple(tensor.shape) for name, tensor in state_dict["state"].get(index, {}).items()}
-            if saved != expected:
-                raise ValueError(f"Parameter {index} was saved with {saved}, but this one has {expected}. {another}")
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -520,86 +446,8 @@ class Decomposition(Optimizer):
                 parts.remember()
 
 
-def _chosen(
-    short: str,
-    value: float | None,
-    long: str,
-    penalty: Penalty | None,
-    default: Penalty,
-    schedule: Callable[[float], Penalty],
-) -> Penalty | None:
-    """The penalty meant by the shorthand (c1, c2) or by the object, but not by both."""
-    if value is None:
-        return penalty
-    if penalty is not default:
-        raise ValueError(f"{short}={value} and {long}={penalty!r} say the same thing twice: give one of them.")
-    return schedule(value)
-
-
-def _check_arguments(
-    base: type[Optimizer], norm: str, gamma_update: str, steps_per_epoch: int | None, base_options: dict[str, Any]
-) -> None:
-    if not isinstance(base, type):
-        raise TypeError(f"base is {type(base).__name__}(...): give the class itself, and its options by keyword.")
-    if base is torch.optim.LBFGS:
-        raise ValueError("LBFGS evaluates the loss several times a step: use a first-order base such as SGD.")
-    if base_options.get("differentiable"):
-        raise ValueError("differentiable=True is not supported: σ and γ are updated in place.")
-    if norm not in ("global", "tensor"):
-        raise ValueError(f'norm={norm!r}: choose "global" or "tensor".')
-    if gamma_update not in ("subgradient", "proximal"):
-        raise ValueError(f'gamma_update={gamma_update!r}: choose "subgradient" or "proximal".')
-    if steps_per_epoch is not None and steps_per_epoch < 1:
-        raise ValueError(f"steps_per_epoch={steps_per_epoch}: must be at least 1, or None to call start_epoch().")
-
-
-def _check_group(group: dict[str, Any]) -> None:
-    if not 0 <= group["gamma_lr_scale"] < math.inf:
-        raise ValueError(f"gamma_lr_scale={group['gamma_lr_scale']}: must be a finite number >= 0.")
-    if len(set(group["params"])) < len(group["params"]):
-        raise ValueError("A parameter appears twice in one group, and would be decomposed twice: give each once.")
-
-
-def _own(group: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a user's group that we may change, with its parameters as a list."""
-    params = group["params"]
-    return {**group, "params": [params] if isinstance(params, Tensor) else list(params)}
-
-
-def _stand_in(groups: list[Any]) -> Tensor:
-    """What the base sees of our first parameter, without its memory: some bases refuse certain shapes."""
-    first = groups[0] if groups else torch.zeros(1)
-    if isinstance(first, dict):
-        first = next(iter(first["params"]), torch.zeros(1))
-    if isinstance(first, tuple):  # (name, parameter)
-        first = first[1]
-    return torch.zeros((), dtype=first.dtype, device=first.device).expand(first.shape)
-
-
-def _base_options(group: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in group.items() if key not in OWN_OPTIONS}
-
-
-def _gamma_rate(group: dict[str, Any]) -> dict[str, Any]:
-    """γ's learning rate, if it is another than σ's; a tensor may have changed in place, so it is taken every step."""
-    scale = group["gamma_lr_scale"]
-    return {} if scale == 1 or "lr" not in group else {"lr": group["lr"] * scale}
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and bool(a == b))
-
-
 def _flat(groups: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     return [tensor for group in groups for tensor in group]
-
-
-def _set_option(group: dict[str, Any], key: str, value: Any) -> None:
-    # A learning rate kept as a tensor may be part of a captured graph: change its value, not the object.
-    if isinstance(group.get(key), Tensor):
-        group[key].fill_(value)
-    else:
-        group[key] = deepcopy(value)
 
 
 def _has_triton() -> bool:

@@ -88,10 +88,11 @@ class Parts:
         Version counters and addresses are known to the host, so the device is asked only where one of them differs.
         What was written may still be the same values, as when DDP sends them around.
         """
-        for index, (weight, written) in enumerate(zip(self.weights, self.written, strict=True)):
-            if _stamp(weight) != written and not self._holds(index, gamma_share):
+        suspects = [k for k, weight in enumerate(self.weights) if _stamp(weight) != self.written[k]]
+        for index in suspects:
+            if not self._holds(index, gamma_share):
                 return index
-        self.remember()
+            self.written[index] = _stamp(self.weights[index])
         return None
 
     @torch.no_grad()
