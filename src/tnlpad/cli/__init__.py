@@ -16,6 +16,7 @@ from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
 from tnlpad.cli.noise import noise
 from tnlpad.cli.train import train
+from tnlpad.cli.tune import tune
 
 app = typer.Typer(
     name="tnlpad",
@@ -45,6 +46,7 @@ def options(
 app.command()(demo)
 app.command()(doctor)
 app.command()(train)
+app.command()(tune)
 app.command()(noise)
 app.add_typer(data, name="data")
 

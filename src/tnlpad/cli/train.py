@@ -66,7 +66,7 @@ def train(
     say("Loading torch.", quiet)
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
     what = _configured(words, config, seed, setting or [])
-    where = _checked_device(device)
+    where = checked_device(device)
     if resume:
         _require_begun(what, folder)
     say(f"{what.run_id} on {where}", quiet)
@@ -98,7 +98,7 @@ def _configured(words: Words, file: Path | None, seed: int | None, settings: lis
     from tnlpad.noise.errors import NoiseDataError
 
     try:
-        pairs = dict(_pair(text) for text in settings)
+        pairs = dict(pair(text) for text in settings)
         return _from_words(words, seed, pairs) if file is None else _from_file(words, file, seed, pairs)
     except NoiseDataError as error:
         fail(str(error), code=3)
@@ -140,7 +140,8 @@ def _from_file(words: Words, file: Path, seed: int | None, settings: Mapping[str
     return with_settings(from_json(plain | changed), settings)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Name and value of a `--set`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"--set {text}: write NAME=VALUE, such as --set epochs=20.")
@@ -205,7 +206,8 @@ def _run(
         raise typer.Exit(130) from None
 
 
-def _checked_device(name: str) -> str:
+def checked_device(name: str) -> str:
+    """The device's name, if this machine has it."""
     try:
         return _device(name)
     except ValueError as error:
@@ -259,7 +261,7 @@ def _progress(quiet: bool, epochs: int) -> Iterator[tuple[OnStep, OnEpoch]]:
     if not console.is_terminal:
         yield _nothing, lambda record: say(_line(record, epochs))
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), TimeRemainingColumn(compact=True))
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TimeRemainingColumn(compact=True))
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("starting", total=epochs)
 
@@ -276,8 +278,8 @@ def _line(record: Mapping[str, Any], epochs: int) -> str:
     reported = next(iter(record["judged"].values()))  # the first judged network is the one to ship
     return (
         f"{record['epoch']}/{epochs} loss {record['train_loss']:.3f} "
-        f"validation {reported['validation_loss']:.3f}, {100 * record['validation_accuracy']:.2f} % "
-        f"test {100 * record['test_accuracy']:.2f} %"
+        f"validation {reported['validation_loss']:.3f}, {100 * record['validation_accuracy']:.1f} % "
+        f"test {100 * record['test_accuracy']:.1f} %"
     )
 
 

@@ -4,6 +4,7 @@ Every random decision has a stream of its own, named in `STREAMS`, so that metho
 labels, the same split and the same batches.
 """
 
+import inspect
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -24,11 +25,12 @@ from tnlpad.data.loader import DeviceLoader
 from tnlpad.data.split import legacy_split, split
 from tnlpad.experiments.config import RunConfig, check_noise_file
 from tnlpad.methods import METHODS, Method, Setup
-from tnlpad.networks import build
+from tnlpad.networks import NETWORKS, build
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
 from tnlpad.training.checkpoint import CheckpointError
+from tnlpad.training.evaluate import evaluation_mode
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
 from tnlpad.training.measure import Samples, Sets
 from tnlpad.types import NoisyLabels, RawDataset, Split
@@ -138,10 +140,12 @@ def prepare_sets(config: RunConfig, data: Data, loader: DeviceLoader, device: to
 
 def prepare_method(config: RunConfig, data: Data, generator: torch.Generator, device: torch.device) -> Method:
     """The method with its networks and optimizers; the generator is its own stream."""
-    channels = data.train_images.shape[1]
+    channels, height, width = data.train_images.shape[1:]
     options = {"num_classes": len(data.info.class_names), "in_channels": channels}
     if config.stem_padding is not None:
         options["stem_padding"] = config.stem_padding
+    if "image_size" in inspect.signature(NETWORKS[config.network]).parameters:
+        options["image_size"] = height
 
     def network(number: int) -> nn.Module:
         with global_torch_stream(config.seed, f"network-{number}"):
@@ -149,6 +153,7 @@ def prepare_method(config: RunConfig, data: Data, generator: torch.Generator, de
         for parameter in built.parameters():
             if parameter.ndim == 4:
                 parameter.data = parameter.data.contiguous(memory_format=_memory_format(device))
+        _require_fit(config.network, built, torch.zeros(1, channels, height, width, device=device))
         return built
 
     # A graph reads the learning rate from device memory.
@@ -260,6 +265,17 @@ def summarise(
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "numpy")}},
         "command": command,
     }
+
+
+@torch.no_grad()
+def _require_fit(name: str, network: nn.Module, image: Tensor) -> None:
+    """Refuse a network that cannot take these images before a run has begun with it."""
+    try:
+        with evaluation_mode(network):
+            network(image)
+    except (ValueError, RuntimeError) as error:
+        shape = " × ".join(map(str, image.shape[1:]))
+        raise ValueError(f"{name} cannot take images of {shape} ({error}) Choose another network.") from error
 
 
 def _schedule(config: RunConfig) -> Schedule:

@@ -19,7 +19,7 @@ from tnlpad.training.schedule import DecayTakesEffect, learning_rate, set_learni
 from tnlpad.types import BatchSource, Clock, RunFiles
 
 Record = dict[str, Any]
-HOPELESS_LOSS = 1e6  # guessing among a thousand classes costs 7; from here no network has come back
+HOPELESS_LOSS = 1e6  # guessing among a thousand classes costs 7: a loss of this size is a failure, finite or not
 LIKELY_CAUSES = (
     "The usual cause is a learning rate that is too high for this network, method or precision: try a lower one, such "
     "as a tenth. The last checkpoint is kept."

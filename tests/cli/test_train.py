@@ -1,0 +1,326 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import types
+
+import pytest
+from typer.testing import CliRunner
+
+from tnlpad.cli import app
+from tnlpad.cli.train import _line, _scalars
+from tnlpad.records.store import RunFolder
+
+SMALL = ["--noise", "symmetric:0.4", "--set", "epochs=2", "--set", "batch_size=256"]
+
+
+def train(*arguments, **options):
+    return CliRunner(**options).invoke(app, ["train", *map(str, arguments)])
+
+
+def only_run(out):
+    (path,) = out.iterdir()
+    return RunFolder(path)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs"
+
+
+def test_results_to_stdout_progress_to_stderr_records_to_the_folder(out):
+    result = train("digits", *SMALL, "--out", out)
+    assert result.exit_code == 0, result.output
+    folder = only_run(out)
+    for wanted in ("chosen on noisy validation", "last epoch", "Record: ", folder.path.name):
+        assert wanted in result.stdout
+    assert "1/2 loss" in result.stderr
+    assert "1/2 loss" not in result.stdout
+    assert folder.finished
+    files = {path.name for path in folder.path.iterdir()}
+    assert files >= {"config.json", "epochs.jsonl", "summary.json", "checkpoint.pt", "model.safetensors"}
+
+
+def test_json_is_exactly_one_document(out):
+    result = train("digits", *SMALL, "--out", out, "--json", "--quiet")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == only_run(out).summary()
+    assert result.stderr == ""
+
+
+def test_a_finished_run_is_shown_and_not_repeated(out, monkeypatch):
+    first = train("digits", *SMALL, "--out", out)
+    monkeypatch.setattr("tnlpad.experiments.run.prepare_data", lambda *_: pytest.fail("repeated"))
+    second = train("--data", "digits", *SMALL, "--out", out)
+    assert (second.exit_code, second.stdout) == (0, first.stdout)
+
+
+def test_every_word_counts(out):
+    words = [
+        "--method",
+        "standard",
+        "--network",
+        "resnet18",
+        "--seed",
+        "3",
+        "--protocol",
+        "authors",
+        "--set",
+        "epochs=1",
+    ]
+    result = train("digits", *words, "--set", "batch_size=1000", "--set", "flip=true", "--out", out, "--json", "-q")
+    config = json.loads(result.stdout)["config"]
+    wanted = {
+        "dataset": "digits",
+        "noise": "none",
+        "method": "standard",
+        "network": "resnet18",
+        "seed": 3,
+        "protocol": "authors",
+        "epochs": 1,
+        "flip": True,
+    }
+    assert wanted.items() <= config.items()
+
+
+# From a file
+
+
+def test_from_a_configuration(out, tmp_path):
+    train("digits", *SMALL, "--out", out)
+    folder = only_run(out)
+    again = train("--config", folder.config_file, "--out", tmp_path / "again", "--json", "-q")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["chosen"] == folder.summary()["chosen"]
+    changed = train(
+        "--config", folder.config_file, "--seed", 2, "--set", "epochs=1", "--out", tmp_path / "new", "--json", "-q"
+    )
+    config = json.loads(changed.stdout)["config"]
+    assert (config["seed"], config["epochs"]) == (2, 1)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"epochs": 3}'])
+def test_a_file_that_is_no_configuration(out, tmp_path, content):
+    file = tmp_path / "config.json"
+    file.write_text(content)
+    result = train("--config", file, "--out", out)
+    assert result.exit_code == 2
+    assert "onfig" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_configuration_and_other_words(out, tmp_path):
+    for words in (["digits"], ["--noise", "none"], ["--method", "cdr"], ["--network", "lenet"]):
+        result = train(*words, "--config", tmp_path / "config.json", "--out", out)
+        assert result.exit_code == 2
+        assert "leave one out" in result.stderr
+
+
+# Wrong usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Say what to train on"),
+        (["digitz"], "Did you mean digits?"),
+        (["digits", "--method", "tnlpat"], "did you mean tnlpad?"),
+        (["digits", "--network", "lenett"], "did you mean lenet?"),
+        (["digits", "--network", "lenet"], "image_size=8"),
+        (["digits", "--noise", "symetric:0.4"], "Did you mean symmetric:0.4?"),
+        (["digits", "--set", "epoch=3"], "did you mean epochs?"),
+        (["digits", "--set", "epochs"], "write NAME=VALUE"),
+        (["digits", "--set", "epochs=0"], "must be at least 1"),
+        (["digits", "--set", "epochs=few"], "must be a whole number"),
+        (["digits", "--set", "seed=2"], "--seed"),
+        (["digits", "--seed", "-1"], "--seed"),
+        (["digits", "--device", "gpu"], "choose cpu, cuda or auto"),
+        (["digits", "--data", "mnist"], "name one dataset"),
+        (["digits", "--method", "coteaching"], "needs to know the share of wrong labels"),
+        (["digits", "--noise", "symmetric:0.4", "--method", "jocor", "--set", "co_lambda=2"], "co_lambda=2.0"),
+        (["digits", "--noise", "human:worse"], "labels given by people"),
+        (["--config", "nowhere.json"], "cannot be read"),
+    ],
+)
+def test_wrong_usage_is_2_and_leaves_no_run(out, arguments, said):
+    result = train(*arguments, "--out", out)
+    assert result.exit_code == 2, result.output
+    assert said in re.sub(r"\s+", " ", result.stderr)
+    assert result.stdout == ""
+    assert "Traceback" not in result.output
+    assert list(out.iterdir()) == [] if out.exists() else True
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    result = train("digits", *SMALL, "--out", tmp_path / "file")
+    assert result.exit_code == 2
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+# Bad data
+
+
+def test_data_that_is_not_there_is_3(out, tmp_path):
+    result = train("mnist", "--root", tmp_path / "nothing", "--out", out)
+    assert result.exit_code == 3
+    assert "Traceback" not in result.output
+    assert list(out.iterdir()) == []
+
+
+def test_a_file_of_noise_that_is_not_there_is_3(out, tmp_path):
+    for noise in (tmp_path / "none.npz", f"matrix:{tmp_path / 'none.npy'}"):
+        result = train("digits", "--noise", noise, "--out", out)
+        assert result.exit_code == 3, result.output
+        assert "cannot be read" in result.stderr
+
+
+def test_a_damaged_record_is_3(out):
+    train("digits", *SMALL, "--out", out)
+    folder = only_run(out)
+    folder.summary_file.write_text("{")
+    result = train("digits", *SMALL, "--out", out)
+    assert result.exit_code == 3
+    assert "summary.json is damaged" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_run_in_use_is_3(out):
+    train("digits", *SMALL, "--out", out)
+    folder = only_run(out)
+    folder.summary_file.unlink()
+    with folder.lock():
+        result = train("digits", *SMALL, "--out", out)
+    assert result.exit_code == 3
+    assert "another process" in result.stderr
+
+
+# Failed at run time
+
+
+def test_divergence_is_1(out):
+    result = train("digits", *SMALL, "--set", "learning_rate=1e12", "--out", out)
+    assert result.exit_code == 1
+    assert re.search(r"step \d+ of epoch \d", result.stderr)
+    assert "learning rate" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_full_disk_is_1_and_the_command_goes_on_later(out, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tnlpad.training.loop.save_checkpoint", full)
+        result = train("digits", *SMALL, "--out", out)
+    assert result.exit_code == 1
+    assert "No space left" in result.stderr
+    assert "run the command again" in result.stderr
+    assert train("digits", *SMALL, "--out", out).exit_code == 0
+
+
+# Interrupted and resumed
+
+
+def test_resume_needs_something_to_resume(out):
+    nothing = train("digits", *SMALL, "--out", out, "--resume")
+    assert nothing.exit_code == 3
+    assert "nothing to resume" in nothing.stderr
+    assert list(out.iterdir()) == []
+    train("digits", *SMALL, "--out", out)
+    assert train("digits", *SMALL, "--out", out, "--resume").exit_code == 0
+
+
+def test_an_interrupt_is_130_and_the_same_command_goes_on(out, tmp_path):
+    words = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=30", "--set", "batch_size=256"]
+    command = [sys.executable, "-m", "tnlpad", "train", *words, "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stderr:
+            if line.startswith("3/30"):
+                process.send_signal(signal.SIGINT)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert "Interrupted" in rest
+    assert "Traceback" not in rest
+    done = len(only_run(out).epochs())
+    assert 3 <= done < 30
+    result = train(*words, "--out", out, "--resume")
+    assert result.exit_code == 0
+    assert f"{done + 1}/30" in result.stderr
+    assert f"\n{done}/30" not in result.stderr
+    train(*words, "--out", tmp_path / "whole", "-q")
+    numbers = [
+        [(each["train_loss"], each["test_accuracy"]) for each in only_run(folder).epochs()]
+        for folder in (out, tmp_path / "whole")
+    ]
+    assert numbers[0] == numbers[1]
+
+
+# TensorBoard
+
+
+class Writer:
+    """What we use of TensorBoard's."""
+
+    made: "list[Writer]" = []  # noqa: RUF012
+
+    def __init__(self, folder, purge_step):
+        self.folder, self.purge_step, self.scalars, self.closed = folder, purge_step, {}, False
+        Writer.made.append(self)
+
+    def add_scalar(self, name, value, epoch):
+        self.scalars[name, epoch] = value
+
+    def close(self):
+        self.closed = True
+
+
+def test_tensorboard_gets_every_number(out, monkeypatch):
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    monkeypatch.setattr(Writer, "made", [])
+    assert train("digits", *SMALL, "--out", out, "--tensorboard").exit_code == 0
+    (writer,) = Writer.made
+    folder = only_run(out)
+    assert (writer.folder, writer.purge_step, writer.closed) == (str(folder.path / "tensorboard"), 1, True)
+    for record in folder.epochs():
+        assert writer.scalars["train_loss", record["epoch"]] == record["train_loss"]
+        assert writer.scalars["judged/sigma/memorised", record["epoch"]] == record["judged"]["sigma"]["memorised"]
+    assert len(writer.scalars) == sum(len(list(_scalars(record))) for record in folder.epochs())
+    assert train("digits", *SMALL, "--out", out, "--tensorboard").exit_code == 0
+    assert len(Writer.made) == 1  # a finished run is left as it is
+
+
+def test_tensorboard_that_is_not_installed(out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    result = train("digits", *SMALL, "--out", out, "--tensorboard")
+    assert result.exit_code == 1
+    assert "tnlpad[tracking]" in result.stderr
+    assert list(out.iterdir()) == []
+
+
+# What people see
+
+
+def test_the_help_fits_80_columns():
+    result = train("--help", env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = re.sub(r"[\s│]+", " ", result.stdout)
+    for option in ("--noise", "--method", "--set", "--config", "--resume", "--tensorboard", "--json"):
+        assert option in text
+    for sentence in ("goes on from its last checkpoint when the same command is given again", "tnlpad by default"):
+        assert sentence in text
+
+
+def test_the_line_of_an_epoch_leaves_room_for_the_bar():
+    judged = {"sigma": {"validation_loss": 12.3456}}
+    record = {"epoch": 100, "train_loss": 12.3456, "validation_accuracy": 1.0, "test_accuracy": 1.0, "judged": judged}
+    assert _line(record, 100) == "100/100 loss 12.346 validation 12.346, 100.0 % test 100.0 %"
+    assert len(_line(record, 100)) <= 80 - 11 - 8  # the bar, and the time left

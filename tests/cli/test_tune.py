@@ -1,0 +1,89 @@
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from tnlpad.cli import app
+from tnlpad.cli.tune import _seeds
+
+SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256"]
+
+
+def tune(*arguments, **options):
+    return CliRunner(**options).invoke(app, ["tune", *map(str, arguments)])
+
+
+def test_the_curve_and_its_winner(tmp_path):
+    result = tune(*SMALL, "--field", "learning_rate", "--values", "0.05,1e-6", "--seeds", "1-2", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "±" in result.stdout
+    assert "0.05 *" in result.stdout
+    assert "chosen: --set learning_rate=0.05" in result.stdout
+    assert "4 of 4 runs" in result.stderr
+    assert not re.search(r"test, %|test accuracy", result.output)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_json_is_exactly_one_document(tmp_path):
+    result = tune(*SMALL, "--values", "0.5,1", "--seeds", "1", "--out", tmp_path, "--json", "-q")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert [each["value"] for each in document["tried"]] == [0.5, 1.0]
+    assert "test" not in result.stdout
+    assert result.stderr == ""
+
+
+def test_seeds():
+    assert _seeds("1-3") == [1, 2, 3]
+    assert _seeds("1,2,5-6") == [1, 2, 5, 6]
+    with pytest.raises(ValueError, match="write 1-3 or 1,2,5"):
+        _seeds("one")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--values", "1", "--field", "c9"], "did you mean"),
+        (["--values", "strong"], "must be a number"),
+        (["--values", ","], "values are missing"),
+        (["--values", "1", "--seeds", "3-1"], "seeds are missing"),
+        (["--values", "1", "--seeds", "x"], "write 1-3"),
+        (["--values", "1,1"], "given twice"),
+        (["--values", "1", "--method", "tnlpat"], "did you mean tnlpad?"),
+        ([], "--values"),
+    ],
+)
+def test_wrong_usage_is_2(tmp_path, arguments, said):
+    result = tune(*SMALL, *arguments, "--out", tmp_path)
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_data_is_3(tmp_path):
+    result = tune("mnist", "--values", "1", "--root", tmp_path / "nothing", "--out", tmp_path / "runs")
+    assert result.exit_code == 3
+    assert "Traceback" not in result.output
+
+
+def test_a_diverged_run_is_1(tmp_path):
+    result = tune(*SMALL, "--field", "learning_rate", "--values", "1e12", "--seeds", "1", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "Leave that value out" in result.stderr
+
+
+def test_an_interrupt_is_130(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tnlpad.experiments.tune.tune", interrupted)
+    result = tune(*SMALL, "--values", "1", "--out", tmp_path)
+    assert result.exit_code == 130
+
+
+def test_the_help_fits_80_columns():
+    result = tune("--help", env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    assert result.exit_code == 0
+    assert max(map(len, result.stdout.splitlines())) <= 80

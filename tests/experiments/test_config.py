@@ -1,0 +1,304 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tnlpad.experiments.config import DATASET_DEFAULTS, RunConfig, check_noise_file, configure, from_json, with_settings
+from tnlpad.methods import METHODS
+from tnlpad.noise.errors import NoiseDataError
+
+# Written out from the paper's "Datasets and Implementation Details".
+PAPER = {
+    #                 network     batch  decays at  c2   crop  flip
+    "mnist": ("lenet", 32, (10, 20), 2.0, 0, False),
+    "fashion_mnist": ("resnet18", 32, (10, 20), 1.5, 0, False),
+    "cifar10": ("resnet18", 64, (40, 80), 0.6, 4, True),
+    "cifar100": ("resnet50", 64, (40, 80), 0.2, 4, True),
+    "cifar10n": ("resnet18", 64, (40, 80), 0.8, 4, True),
+}
+
+
+@pytest.mark.parametrize("dataset", PAPER)
+def test_the_papers_defaults(dataset):
+    config = configure(dataset, noise="symmetric:0.4")
+    network, batch_size, milestones, c2, crop_padding, flip = PAPER[dataset]
+    expected = {
+        "network": network,
+        "batch_size": batch_size,
+        "milestones": milestones,
+        "crop_padding": crop_padding,
+        "flip": flip,
+        "epochs": 100,
+        "learning_rate": 0.01,
+        "decay": 0.1,
+        "decay_takes_effect": "in",
+        "momentum": 0.9,
+        "weight_decay": 1e-3,
+        "validation_fraction": 0.1,
+        "patience": None,
+        "noise_rate": 0.4,
+        "precision": "float32",
+        "method": "tnlpad",
+        "seed": 1,
+    }
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert (config.options["c1"], config.options["c2"]) == (1e-4, c2)
+
+
+def test_the_authors_code_where_it_differs():
+    paper, authors = (configure("cifar10", protocol=protocol) for protocol in ("paper", "authors"))
+    assert (paper.stem_padding, authors.stem_padding) == (1, 0)
+    assert (paper.options["judge_by"], authors.options["judge_by"]) == ("auto", "w")
+    assert configure("mnist", protocol="authors").stem_padding is None
+
+
+def test_the_stem_goes_with_the_network():
+    assert configure("mnist", network="resnet18").stem_padding == 1
+    assert configure("mnist", settings={"network": "resnet18"}, protocol="authors").stem_padding == 0
+    assert configure("cifar10", network="wide_resnet28_2").stem_padding is None
+    assert configure("cifar10", settings={"network": "lenet"}).stem_padding is None
+    assert configure("cifar10", settings={"stem_padding": "0"}).stem_padding == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset", "noise", "expected"),
+    [
+        ("coteaching_plus", "mnist", "symmetric:0.2", {"init_epoch": 0}),
+        ("coteaching_plus", "fashion_mnist", "symmetric:0.2", {"init_epoch": 5}),
+        ("coteaching_plus", "cifar10", "symmetric:0.2", {"init_epoch": 20}),
+        ("coteaching_plus", "cifar100", "symmetric:0.2", {"init_epoch": 5}),
+        ("jocor", "cifar10", "symmetric:0.4", {"co_lambda": 0.9}),
+        ("jocor", "cifar10", "symmetric:0.8", {"co_lambda": 0.65}),
+        ("jocor", "cifar100", "symmetric:0.8", {"co_lambda": 0.85}),
+        ("jocor", "mnist", "symmetric:0.4", {"co_lambda": 0.95}),
+        ("adacorr", "cifar10", "symmetric:0.4", {"start_epoch": 25, "update_epoch": 30}),
+        ("adacorr", "cifar10", "asymmetric:0.4", {"start_epoch": 20, "update_epoch": 25}),
+        ("adacorr", "cifar100", "symmetric:0.8", {"start_epoch": 30, "update_epoch": 35}),
+        ("adacorr", "mnist", "symmetric:0.4", {"start_epoch": 10, "update_epoch": 15}),
+        ("adacorr", "mnist", "asymmetric:0.4", {"start_epoch": 5, "update_epoch": 10}),
+        ("sigua", "mnist", "pairflip:0.4", {"sigua_scale": 0.001, "sigua_rate": 0.7}),
+        ("sigua", "cifar10", "pairflip:0.4", {"sigua_scale": 0.01, "sigua_rate": None}),
+    ],
+)
+def test_each_methods_own_defaults(method, dataset, noise, expected):
+    options = configure(dataset, method=method, noise=noise).options
+    assert {name: options[name] for name in expected} == expected
+
+
+def test_the_rate_that_methods_may_assume():
+    assert configure("cifar10", noise="asymmetric:0.4", method="coteaching").noise_rate == 0.4
+    assert configure("cifar10", noise="asymmetric:0.4", method="jocor").noise_rate == 0.2
+    assert configure("cifar10", noise="symmetric:0.4", method="jocor").noise_rate == 0.4
+    assert configure("cifar10n", noise="human:worse").noise_rate is None
+    assert configure("cifar10n", noise="human:worse", settings={"noise_rate": "0.4"}).noise_rate == 0.4
+
+
+def test_every_dataset_with_every_method():
+    for dataset in DATASET_DEFAULTS:
+        for method in METHODS:
+            assert configure(dataset, noise="symmetric:0.4", method=method).method == method
+    assert len(DATASET_DEFAULTS) * len(METHODS) >= 77
+
+
+# The name of a run
+
+
+def test_the_name_does_not_change_between_versions():
+    """Runs are found by their names: change this only when the numbers of a run change."""
+    config = configure("cifar10", noise="symmetric:0.4", seed=3)
+    assert config.run_id == "cifar10_symmetric-0.4_tnlpad_resnet18_seed3_d3afbb8a3b"
+
+
+def test_every_field_counts():
+    config = configure("digits", noise="symmetric:0.4")
+    other = {int: 7, float: 0.123, str: "lenet", bool: True, tuple: (1, 2)}
+    names, changed = {config.run_id}, 0
+    for field in dataclasses.fields(RunConfig):
+        value = getattr(config, field.name)
+        if field.name in ("noise", "options"):
+            continue
+        changed += 1
+        names.add(dataclasses.replace(config, **{field.name: other.get(type(value), 5)}).run_id)
+    for name in config.options:
+        changed += 1
+        names.add(dataclasses.replace(config, options={**config.options, name: "another"}).run_id)
+    assert changed > 30
+    assert len(names) == changed + 1
+
+
+def test_the_order_of_settings_does_not_matter():
+    settings = {"epochs": "3", "c2": "0.5", "flip": "true", "milestones": "1,2"}
+    backwards = dict(reversed(settings.items()))
+    a, b = (configure("digits", settings=each) for each in (settings, backwards))
+    assert a == b
+    assert a.run_id == b.run_id
+    assert json.dumps(a.to_json()) == json.dumps(b.to_json())
+
+
+def test_the_same_value_written_otherwise_is_the_same_run():
+    texts = ({"learning_rate": "0.010"}, {"learning_rate": "1e-2"}, {"learning_rate": 0.01}, {})
+    assert len({configure("cifar10", settings=each).run_id for each in texts}) == 1
+    assert configure("digits", settings={"c2": 1}).run_id == configure("digits", settings={"c2": "1.0"}).run_id
+    assert configure("digits", noise="symmetric:0.40").run_id == configure("digits", noise="symmetric:0.4").run_id
+
+
+# Settings by name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("epochs", "20", 20),
+        ("learning_rate", "1e-3", 1e-3),
+        ("weight_decay", "0", 0.0),
+        ("milestones", "5,9", (5, 9)),
+        ("milestones", "", ()),
+        ("milestones", [5, 9], (5, 9)),
+        ("flip", "true", True),
+        ("flip", "False", False),
+        ("patience", "7", 7),
+        ("patience", "none", None),
+        ("noise_rate", "0.25", 0.25),
+        ("noise_rate", "none", None),
+        ("network", "lenet", "lenet"),
+        ("decay_takes_effect", "after", "after"),
+        ("precision", "bfloat16", "bfloat16"),
+        ("c2", "0.5", 0.5),
+        ("gamma_constraint", "false", False),
+        ("gamma_family", "linear", "linear"),
+    ],
+)
+def test_every_type_of_setting(name, text, value):
+    config = configure("mnist", settings={name: text})
+    found = config.options[name] if name in config.options else getattr(config, name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_number_or_none_of_a_method():
+    assert configure("mnist", noise="symmetric:0.4", method="sigua").options["sigua_rate"] is None
+    config = configure("mnist", noise="symmetric:0.4", method="sigua", settings={"sigua_rate": "0.5"})
+    assert config.options["sigua_rate"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("epochs", "many", "must be a whole number"),
+        ("epochs", "2.5", "must be a whole number"),
+        ("epochs", 2.5, "must be a whole number"),
+        ("epochs", True, "must be a whole number"),
+        ("epochs", "0", "must be at least 1"),
+        ("learning_rate", "nan", "must be a number"),
+        ("learning_rate", "inf", "must be a number"),
+        ("learning_rate", "-1", "must be a number > 0"),
+        ("momentum", "1", r"must be in \[0, 1\)"),
+        ("validation_fraction", "0", "validation chooses the epoch"),
+        ("milestones", "9,5", "ascending"),
+        ("milestones", "5,x", "whole numbers separated by commas"),
+        ("milestones", [5.5], "whole numbers separated by commas"),
+        ("flip", "maybe", "true or false"),
+        ("patience", "soon", "a whole number or none"),
+        ("patience", "0", "at least 1"),
+        ("precision", "float16", "float32 or bfloat16"),
+        ("noise_rate", "1", r"\[0, 1\)"),
+        ("gamma_family", "cubic", "power or constant"),
+        ("network", 3, "text"),
+    ],
+)
+def test_wrong_values_name_the_rule(name, value, rule):
+    with pytest.raises(ValueError, match=rf"{name}=.*{rule}"):
+        configure("mnist", settings={name: value})
+
+
+@pytest.mark.parametrize(
+    ("call", "nearest"),
+    [
+        (lambda: configure("cifar01"), "cifar10"),
+        (lambda: configure("mnist", method="tnlpat"), "tnlpad"),
+        (lambda: configure("mnist", network="resnet81"), "resnet18"),
+        (lambda: configure("mnist", protocol="authers"), "authors"),
+        (lambda: configure("mnist", settings={"epoch": 3}), "epochs"),
+        (lambda: configure("mnist", settings={"gamma_familly": "power"}), "gamma_family"),
+        (lambda: configure("mnist", noise="symetric:0.4"), "symmetric:0.4"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_nearest(call, nearest):
+    with pytest.raises(ValueError, match=rf"(?i)did you mean {nearest}\?"):
+        call()
+
+
+def test_a_setting_of_another_method_is_unknown():
+    with pytest.raises(ValueError, match="'c2' is no setting of this run"):
+        configure("mnist", method="standard", settings={"c2": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("seed", "--seed"), ("method", "--method"), ("noise", "--noise"), ("dataset", "DATA")]
+)
+def test_what_has_a_word_of_its_own_is_not_set(name, way):
+    with pytest.raises(ValueError, match=f"not for --set: give it .*{way}"):
+        configure("mnist", settings={name: "1"})
+
+
+def test_no_name_means_two_things():
+    run = {field.name for field in dataclasses.fields(RunConfig)}
+    for entry in METHODS.values():
+        assert not run & {field.name for field in dataclasses.fields(entry.config)}
+
+
+def test_a_dataset_that_does_not_fit_into_memory_has_no_recipe():
+    with pytest.raises(ValueError, match="clothing1m has no recipe"):
+        configure("clothing1m")
+
+
+# From a file
+
+
+def test_round_trip():
+    for method in METHODS:
+        config = configure("cifar10", noise="symmetric:0.4", method=method, settings={"epochs": 7})
+        again = from_json(json.loads(json.dumps(config.to_json())))
+        assert again == config
+        assert again.run_id == config.run_id
+
+
+def test_a_file_is_read_as_strictly_as_a_command_line():
+    plain = configure("digits", noise="symmetric:0.4").to_json()
+    assert from_json({**plain, "noise": "symmetric:0.40"}).noise == "symmetric:0.4"
+    for change, message in [
+        ({"epochs": None}, "epochs=None"),
+        ({"epochs": 0}, "at least 1"),
+        ({"speed": 3}, "speed is missing or unknown"),
+        ({"method": "tnlpat"}, "did you mean tnlpad"),
+        ({"network": "lenett"}, "did you mean lenet"),
+        ({"options": {}}, "options="),
+        ({"options": {**plain["options"], "c2": "strong"}}, "c2='strong'"),
+        ({"noise": 4}, "noise=4"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            from_json({**plain, **change})
+    with pytest.raises(ValueError, match="epochs is missing"):
+        from_json({key: value for key, value in plain.items() if key != "epochs"})
+
+
+def test_settings_on_top():
+    config = configure("digits", noise="symmetric:0.4")
+    assert with_settings(config, {"epochs": "3", "c2": "2"}) == configure(
+        "digits", noise="symmetric:0.4", settings={"epochs": "3", "c2": "2"}
+    )
+    assert with_settings(config, {}) == config
+
+
+def test_a_file_of_noise_is_part_of_the_run_by_its_content(tmp_path):
+    file = tmp_path / "matrix.npy"
+    np.save(file, np.eye(10))
+    config = configure("digits", noise=f"matrix:{file}")
+    check_noise_file(config)
+    np.save(file, np.full((10, 10), 0.1))
+    assert configure("digits", noise=f"matrix:{file}").run_id != config.run_id
+    with pytest.raises(NoiseDataError, match="not the file that this run was configured with"):
+        check_noise_file(config)
+    with pytest.raises(NoiseDataError, match="cannot be read"):
+        configure("digits", noise=f"matrix:{tmp_path / 'none.npy'}")

@@ -1,0 +1,470 @@
+import builtins
+import functools
+import json
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+import tnlpad.experiments.run as running
+import tnlpad.records.store as store
+import tnlpad.training.checkpoint as checkpoint
+from tnlpad.data import load
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.run import run
+from tnlpad.methods import METHODS
+from tnlpad.networks import build
+from tnlpad.records.store import RecordError, RunFolder
+from tnlpad.training.evaluate import evaluate
+from tnlpad.training.loop import Diverged
+
+NOISE = "symmetric:0.4"
+
+
+def small(method="tnlpad", **settings):
+    """Digits for three epochs: a tenth of a second."""
+    return configure("digits", noise=NOISE, method=method, settings={"epochs": 3, "batch_size": 256, **settings})
+
+
+def without_times(tree):
+    """A record less what differs between two runs of the same configuration."""
+    if isinstance(tree, dict):
+        return {key: without_times(value) for key, value in tree.items() if key != "seconds"}
+    return [without_times(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def content(folder):
+    """Everything a run leaves that must not depend on when and how often it was interrupted."""
+    weights = {name: value.numpy().tobytes() for name, value in sorted(load_file(folder.model_file).items())}
+    with safe_open(folder.model_file, "pt") as file:
+        about = file.metadata()
+    return without_times([folder.config(), folder.epochs(), folder.summary()]), weights, about
+
+
+class Stop(Exception):
+    """What a kill looks like from within."""
+
+
+def stop_after(epoch):
+    def on_epoch(record):
+        if record["epoch"] == epoch:
+            raise Stop
+
+    return on_epoch
+
+
+@pytest.fixture(autouse=True)
+def generators_are_left_alone():
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    yield
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(numpy_before, np.random.get_state()[1])
+
+
+def test_the_same_configuration_gives_the_same_record(tmp_path):
+    first = run(small(), tmp_path / "a")
+    assert content(run(small(), tmp_path / "b")) == content(first)
+    other = run(configure("digits", noise=NOISE, seed=2, settings={"epochs": 3, "batch_size": 256}), tmp_path / "a")
+    assert other.epochs()[0]["train_loss"] != first.epochs()[0]["train_loss"]
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch):
+    folder = run(small(), tmp_path)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.path.iterdir()}
+    monkeypatch.setattr(running, "prepare_data", lambda *_: pytest.fail("repeated"))
+    run(small(), tmp_path)
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.path.iterdir()} == before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_leaves_a_complete_record(method, tmp_path):
+    """And goes on after a stop as if there had been none."""
+    whole = run(small(method), tmp_path / "whole")
+    summary, epochs = whole.summary(), whole.epochs()
+    assert [record["epoch"] for record in epochs] == [1, 2, 3]
+    for record in epochs:
+        for judged in record["judged"].values():
+            assert judged.keys() == {
+                "validation_accuracy",
+                "validation_loss",
+                "test_accuracy",
+                "test_loss",
+                "memorised",
+            }
+            assert all(0 <= judged[name] <= 1 for name in judged if "loss" not in name)
+        assert record["norms"]["gradient"] > 0
+    assert set(epochs[0]["judged"]) in ({"w"}, {"sigma", "w"}, {"first", "second"})
+    if method == "tnlpad":
+        assert epochs[0]["norms"].keys() == {"gradient", "sigma", "gamma", "drift"}
+    picks = method in ("coteaching", "coteaching_plus", "jocor", "sigua", "cnlcu", "cnlcu_hard")
+    assert bool(epochs[0]["selection"]) == picks
+    assert summary["run_id"] == whole.path.name
+    assert summary["chosen"]["test_accuracy"] == epochs[summary["chosen"]["epoch"] - 1]["test_accuracy"]
+    assert summary["samples"] == {"train": 1293, "validation": 144, "test": 360}
+    assert summary["stopped"] == "at the last epoch"
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    for epoch in (1, 2):
+        with pytest.raises(Stop):
+            run(small(method), tmp_path / f"stopped-{epoch}", on_epoch=stop_after(epoch))
+        assert content(run(small(method), tmp_path / f"stopped-{epoch}")) == content(whole)
+
+
+@pytest.mark.parametrize("method", ["standard", "coteaching", "tnlpad"])
+def test_the_model_is_the_judged_network_of_the_chosen_epoch(method, tmp_path):
+    folder = run(small(method), tmp_path)
+    with torch.random.fork_rng():
+        network = build("small_cnn", num_classes=10, in_channels=1)
+    network.load_state_dict(load_file(folder.model_file))
+    chosen = folder.summary()["chosen"]
+    name = next(iter(chosen["judged"]))
+    with safe_open(folder.model_file, "pt") as file:
+        assert file.metadata() == {"epoch": str(chosen["epoch"]), "weights": name}
+    assert name == {"standard": "w", "coteaching": "first", "tnlpad": "sigma"}[method]
+    test = load("digits", split="test")
+    config = small(method)
+    data = running.prepare_data(config, None, torch.device("cpu"))
+    loader, _ = running.prepare_loader(config, data, torch.device("cpu"))
+    samples = running.prepare_sets(config, data, loader, torch.device("cpu")).test
+    assert samples.labels.tolist() == test.labels.tolist()
+    measured = evaluate(network, samples.images_at, samples.index, samples.labels)
+    assert measured.accuracy.item() == chosen["judged"][name]["test_accuracy"]
+    assert measured.loss.item() == chosen["judged"][name]["test_loss"]
+
+
+def test_the_test_set_never_chooses(tmp_path, monkeypatch):
+    honest = run(small(), tmp_path / "a")
+
+    def shuffled(name, root, split):
+        dataset = load(name, root, split)
+        if split == "test":
+            dataset.labels[:] = np.random.default_rng(0).permutation(dataset.labels)
+        return dataset
+
+    monkeypatch.setattr(running, "load", shuffled)
+    fooled = run(small(), tmp_path / "b")
+    numbers = [[record["test_accuracy"] for record in folder.epochs()] for folder in (honest, fooled)]
+    assert numbers[0] != numbers[1]
+
+    def without_test(tree):
+        if isinstance(tree, dict):
+            return {key: without_test(value) for key, value in tree.items() if not key.startswith("test_")}
+        return [without_test(value) for value in tree] if isinstance(tree, (list, tuple)) else tree
+
+    assert without_test(content(honest)) == without_test(content(fooled))
+
+
+def test_methods_of_one_seed_see_the_same_labels_and_batches(tmp_path):
+    parts = []
+    for method in ("standard", "coteaching"):
+        data = running.prepare_data(small(method), None, torch.device("cpu"))
+        loader, _ = running.prepare_loader(small(method), data, torch.device("cpu"))
+        parts.append((data.given, torch.from_numpy(data.parts.train), next(iter(loader)).index))
+    assert all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
+
+
+def test_patience(tmp_path):
+    summary = run(small(epochs=40, patience=1, learning_rate=1e-6), tmp_path).summary()
+    assert summary["epochs_run"] < 40
+    assert summary["stopped"] == "by patience"
+
+
+def test_from_an_older_checkpoint_it_ends_the_same(tmp_path):
+    whole = run(small(epochs=5), tmp_path / "whole")
+    with pytest.raises(Stop):
+        run(small(epochs=5), tmp_path / "parts", on_epoch=stop_after(1))
+    with pytest.raises(Stop):
+        run(small(epochs=5), tmp_path / "parts", checkpoint_every_seconds=1e9, on_epoch=stop_after(4))
+    folder = RunFolder(tmp_path / "parts" / whole.path.name)
+    assert len(folder.epochs()) == 4
+    assert torch.load(folder.checkpoint_file, weights_only=True)["epoch"] == 1
+    assert content(run(small(epochs=5), tmp_path / "parts")) == content(whole)
+
+
+# What goes wrong
+
+
+def test_divergence_keeps_the_last_checkpoint(tmp_path):
+    config = small(learning_rate=1e12, epochs=4)
+    with pytest.raises(Diverged, match=r"step \d+ of epoch \d"):
+        run(config, tmp_path)
+    folder = RunFolder(tmp_path / config.run_id)
+    assert not folder.finished
+    assert folder.config() == config.to_json()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (functools.partial(configure, "digits", method="coteaching"), "needs to know the share of wrong labels"),
+        (functools.partial(small, "jocor", co_lambda=2.0), "co_lambda=2.0"),
+        (functools.partial(small, stem_padding=1), "stem_padding"),
+        (functools.partial(small, network="lenet"), "image_size=8"),
+    ],
+)
+def test_what_cannot_start_leaves_no_trace(tmp_path, config, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        run(config(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_cannot_take_the_images():
+    with torch.random.fork_rng():
+        network = torch.nn.Conv2d(1, 1, 9)
+    with pytest.raises(ValueError, match=r"conv9 cannot take images of 1 × 8 × 8 .*another network"):
+        running._require_fit("conv9", network, torch.zeros(1, 1, 8, 8))
+
+
+def stopped(tmp_path):
+    with pytest.raises(Stop):
+        run(small(), tmp_path, on_epoch=stop_after(2))
+    return RunFolder(tmp_path / small().run_id)
+
+
+def damage_checkpoint(folder):
+    content = bytearray(folder.checkpoint_file.read_bytes())
+    content[len(content) // 2] ^= 1
+    folder.checkpoint_file.write_bytes(content)
+
+
+def lose_a_line(folder):
+    folder.epochs_file.write_bytes(folder.epochs_file.read_bytes().split(b"\n")[0] + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_checkpoint, r"checkpoint\.pt is damaged"),
+        (lambda folder: folder.checkpoint_file.write_bytes(b""), r"checkpoint\.pt is damaged"),
+        (lambda folder: torch.save({"epoch": 2}, folder.checkpoint_file), r"checkpoint\.pt is not the state"),
+        (lambda folder: folder.config_file.write_text("{"), r"config\.json is damaged"),
+        (lambda folder: folder.config_file.write_text('{"dataset": "mnist"}'), "describes another run"),
+        (lambda folder: folder.epochs_file.write_text("{}\n"), r"epochs\.jsonl is damaged"),
+        (lose_a_line, "checkpoint was taken after epoch 2"),
+    ],
+)
+def test_a_damaged_record_is_reported_and_not_used(tmp_path, damage, message):
+    folder = stopped(tmp_path)
+    damage(folder)
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    with pytest.raises(RecordError, match=message):
+        run(small(), tmp_path)
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: folder.summary_file.write_text("{"), r"summary\.json is damaged"),
+        (lambda folder: folder.config_file.unlink(), r"config\.json does not exist"),
+        (lose_a_line, "1 epochs of 3"),
+        (lambda folder: folder.model_file.unlink(), r"no model\.safetensors"),
+    ],
+)
+def test_a_damaged_finished_run_is_reported(tmp_path, damage, message):
+    folder = run(small(), tmp_path)
+    damage(folder)
+    with pytest.raises(RecordError, match=message):
+        run(small(), tmp_path)
+
+
+def test_a_run_in_use_is_refused(tmp_path):
+    folder = RunFolder(tmp_path / small().run_id)
+    with folder.lock(), pytest.raises(RecordError, match="worked on by another process"):
+        run(small(), tmp_path)
+    assert run(small(), tmp_path).finished
+
+
+def test_finished_by_another_process_in_the_meantime(tmp_path, monkeypatch):
+    prepare = running.prepare_sets
+
+    def slow(*arguments):
+        monkeypatch.setattr(running, "prepare_sets", prepare)
+        run(small(), tmp_path, command="the other")
+        return prepare(*arguments)
+
+    monkeypatch.setattr(running, "prepare_sets", slow)
+    assert run(small(), tmp_path, command="this").summary()["command"] == "the other"
+
+
+def test_a_full_disk_in_the_middle(tmp_path, monkeypatch):
+    whole = run(small(), tmp_path / "whole")
+    replace, calls = os.replace, []
+
+    def full(source, target):
+        calls.append(target)
+        if len(calls) == 4:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space"):
+            run(small(), tmp_path / "full")
+    folder = RunFolder(tmp_path / "full" / whole.path.name)
+    assert not list(folder.path.glob(".*.tmp"))
+    assert not folder.finished
+    assert content(run(small(), tmp_path / "full")) == content(whole)
+
+
+@pytest.mark.long
+def test_every_method_learns_the_digits_with_40_percent_wrong_labels(tmp_path):
+    """With the defaults, and all of them together in under two minutes."""
+    began = time.monotonic()
+    for method in METHODS:
+        folder = run(configure("digits", noise=NOISE, method=method), tmp_path)
+        assert folder.summary()["chosen"]["test_accuracy"] >= 0.6, method
+        curves = [[judged["memorised"] for judged in record["judged"].values()] for record in folder.epochs()]
+        assert len(curves) == 60
+        # Wrong labels are learnt late if at all: hardly any in the first epochs.
+        assert max(curves[1]) < 0.2
+    assert max(curves[-1]) > max(curves[1])
+    assert time.monotonic() - began < 120
+
+
+# Killed
+
+
+class Saboteur:
+    """Kills its own process at one moment of one write: in the middle of it, before its rename, or after."""
+
+    def __init__(self, name, moment, occurrence=1):
+        self.name, self.moment, self.left = name, moment, occurrence
+
+    def install(self):
+        """In a process that is about to be killed: nothing is put back."""
+        store.open = checkpoint.open = self.open
+        replace = os.replace
+
+        def sabotaged(source, target):
+            if self.moment == "before the rename" and self.meant(target):
+                die()
+            replace(source, target)
+            if self.moment == "after the rename" and self.meant(target):
+                die()
+
+        os.replace = sabotaged
+
+    def meant(self, path):
+        if self.name not in os.path.basename(path):
+            return False
+        self.left -= 1
+        return self.left == 0
+
+    def open(self, path, mode):
+        file = builtins.open(path, mode)  # noqa: SIM115
+        return HalfWritten(file) if self.moment == "half written" and self.meant(path) else file
+
+
+class HalfWritten:
+    """A file whose process dies in the middle of its largest write."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __enter__(self):
+        self.file.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        return self.file.__exit__(*error)
+
+    def write(self, content):
+        self.file.write(bytes(content)[: len(content) // 2])
+        if len(content) < 64:  # the small pieces of an archive's beginning
+            return self.file.write(bytes(content)[len(content) // 2 :])
+        self.file.flush()
+        return die()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def in_a_child(config, out, saboteur=None, on_step=None):
+    """Begin or go on with the run in a process of its own; returns its id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        if saboteur is not None:
+            saboteur.install()
+        run(config, out, on_step=on_step)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def killed_at_random(config, out, draw):
+    """A child that has come some random number of steps and a little further is killed from outside."""
+    ready, reached = os.pipe()
+    steps = draw.randrange(9)  # of six per epoch; 0 is before the first, or before anything
+
+    def on_step(*_):
+        on_step.taken += 1
+        if on_step.taken == steps:
+            os.write(reached, b".")
+
+    on_step.taken = 0
+    child = in_a_child(config, out, on_step=on_step)
+    os.close(reached)
+    if steps:
+        os.read(ready, 1)
+    os.close(ready)
+    time.sleep(draw.random() * (0.01 if steps else 0.1))
+    os.kill(child, signal.SIGKILL)
+    return how_it_ended(child)
+
+
+def how_it_ended(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+# Each with the number of kills at random moments that follow it.
+SABOTEURS = [
+    (Saboteur("config.json", "half written"), 0),
+    (Saboteur("config.json", "after the rename"), 3),
+    (Saboteur("epochs.jsonl", "half written", 2), 0),
+    (Saboteur("epochs.jsonl", "before the rename"), 3),  # of dropping that half
+    (Saboteur("checkpoint.pt", "half written"), 3),
+    (Saboteur("checkpoint.pt", "half written", 2), 3),
+    (Saboteur("checkpoint.pt", "before the rename", 2), 3),
+    (Saboteur("checkpoint.pt", "after the rename"), 3),
+]
+AT_THE_END = [
+    (Saboteur("model.safetensors", "half written"), 0),
+    (Saboteur("model.safetensors", "after the rename"), 0),
+    (Saboteur("summary.json", "half written"), 0),
+    (Saboteur("summary.json", "before the rename"), 0),
+]
+EPOCHS = 40  # far more than the children before the last ones come to
+
+
+@pytest.mark.parametrize("method", ["tnlpad", "cnlcu"])
+def test_killed_again_and_again_it_ends_with_the_same_record(tmp_path, method):
+    config = small(method, epochs=EPOCHS)
+    whole = run(config, tmp_path / "whole")
+    out, draw = tmp_path / "killed", random.Random(method)
+    folder = RunFolder(out / config.run_id)
+    at_random = injected = 0
+    for saboteur, kills in [*SABOTEURS, *AT_THE_END]:
+        ended = how_it_ended(in_a_child(config, out, saboteur))
+        assert ended == -signal.SIGKILL, f"{saboteur.name} {saboteur.moment}"
+        injected += 1
+        for _ in range(kills):
+            at_random += killed_at_random(config, out, draw) == -signal.SIGKILL
+        assert not folder.finished
+        assert (len(folder.epochs()) == EPOCHS) == (saboteur.name in ("model.safetensors", "summary.json"))
+    assert (at_random, injected) == (18, 12)
+    assert how_it_ended(in_a_child(config, out)) == 0
+    assert content(folder) == content(whole)
+    assert not list(folder.path.glob(".*"))

@@ -1,0 +1,248 @@
+import errno
+import json
+import multiprocessing
+import os
+
+import pytest
+
+from tnlpad.records.store import RecordError, RunFolder, find_runs, to_json, write_by_rename
+
+CONFIG = {"dataset": "digits", "milestones": [10, 20]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    run = RunFolder(tmp_path / "runs" / "a")
+    run.begin(CONFIG)
+    return run
+
+
+def epoch(number, **more):
+    return {"epoch": number, "loss": 1 / 3, **more}
+
+
+def names(path):
+    return sorted(each.name for each in path.iterdir())
+
+
+def test_what_was_written_is_read(folder):
+    folder.append_epoch(epoch(1, note="σ"))
+    folder.append_epoch(epoch(2))
+    folder.finish({"epochs_run": 2})
+    again = RunFolder(folder.path)
+    assert (again.config(), again.summary()) == (CONFIG, {"epochs_run": 2})
+    assert again.epochs() == [epoch(1, note="σ"), epoch(2)]
+    assert names(folder.path) == ["config.json", "epochs.jsonl", "summary.json"]
+
+
+def test_the_same_records_are_the_same_bytes(tmp_path):
+    folders = [RunFolder(tmp_path / name) for name in "ab"]
+    for each in folders:
+        each.begin(CONFIG)
+        each.append_epoch(epoch(1))
+        each.finish({"b": 1, "a": [0.1, None]})
+    for name in names(folders[0].path):
+        assert (folders[0].path / name).read_bytes() == (folders[1].path / name).read_bytes()
+
+
+def test_begun_and_finished(tmp_path):
+    folder = RunFolder(tmp_path / "new")
+    assert (folder.begun, folder.finished, folder.epochs()) == (False, False, [])
+    folder.begin(CONFIG)
+    assert (folder.begun, folder.finished) == (True, False)
+    folder.finish({})
+    assert (folder.begun, folder.finished) == (True, True)
+
+
+def test_beginning_again_needs_the_same_configuration(folder):
+    folder.begin({**CONFIG, "milestones": (10, 20)})  # as a tuple it is the same JSON
+    with pytest.raises(RecordError, match=r"config\.json describes another run .* another --out"):
+        folder.begin({**CONFIG, "dataset": "mnist"})
+    assert folder.config() == CONFIG
+
+
+def test_a_finished_run_is_never_overwritten(folder):
+    folder.finish({"number": 1})
+    with pytest.raises(RecordError, match=r"summary\.json exists already.* never overwritten"):
+        folder.finish({"number": 2})
+    assert folder.summary() == {"number": 1}
+
+
+def test_a_file_in_the_way(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(RecordError, match="in the way"):
+            RunFolder(path).begin(CONFIG)
+        with pytest.raises(RecordError, match="in the way"), RunFolder(path).lock():
+            pytest.fail("locked a file")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_find_runs(tmp_path):
+    for name in ("b", "a"):
+        RunFolder(tmp_path / name).begin(CONFIG)
+    (tmp_path / "no run").mkdir()
+    (tmp_path / "file").write_text("")
+    assert [run.path.name for run in find_runs(tmp_path)] == ["a", "b"]
+    assert list(find_runs(tmp_path / "nowhere")) == []
+
+
+# Cut off and damaged
+
+
+def test_a_line_cut_off_counts_as_not_written_wherever_it_was_cut(folder):
+    folder.append_epoch(epoch(1))
+    whole = folder.epochs_file.read_bytes()
+    folder.append_epoch(epoch(2))
+    both = folder.epochs_file.read_bytes()
+    for size in range(len(whole), len(both)):
+        folder.epochs_file.write_bytes(both[:size])
+        assert folder.epochs() == [epoch(1)]
+    folder.keep_epochs(1)
+    assert folder.epochs_file.read_bytes() == whole
+    folder.append_epoch(epoch(2))
+    assert folder.epochs_file.read_bytes() == both
+
+
+def test_later_epochs_are_dropped(folder):
+    for number in (1, 2, 3):
+        folder.append_epoch(epoch(number))
+    folder.keep_epochs(1)
+    assert folder.epochs() == [epoch(1)]
+    with pytest.raises(RecordError, match=r"1 epochs, but the checkpoint was taken after epoch 2"):
+        folder.keep_epochs(2)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b'{"epoch": 1, "loss"\n',
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b'{"epoch": 2}\n',
+        b'{"epoch": 1, "loss": NaN}\n',
+        b"\0\0\0\n",
+        b"\n",
+    ],
+)
+def test_a_damaged_line_is_reported(folder, damage):
+    folder.epochs_file.write_bytes(damage + json.dumps(epoch(2)).encode() + b"\n")
+    for reading in (folder.epochs, lambda: folder.keep_epochs(0)):
+        with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged \(line 1.*Restore it, or remove"):
+            reading()
+    assert folder.epochs_file.read_bytes().startswith(damage)
+
+
+@pytest.mark.parametrize("name", ["config", "summary"])
+@pytest.mark.parametrize("content", [b"", b'{"a": 1', b"[]", b"\xff", b'{"a": Infinity}'])
+def test_a_damaged_file_is_reported(folder, name, content):
+    (folder.path / f"{name}.json").write_bytes(content)
+    with pytest.raises(RecordError, match=rf"{name}\.json is damaged \(.*Restore it, or remove"):
+        getattr(folder, name)()
+    with pytest.raises(RecordError):
+        folder.begin(CONFIG) if name == "config" else folder.finish({})
+    assert (folder.path / f"{name}.json").read_bytes() == content
+
+
+def test_a_folder_where_a_file_should_be(folder):
+    for name in ("epochs.jsonl", "summary.json"):
+        (folder.path / name).mkdir()
+    with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged"):
+        folder.epochs()
+    with pytest.raises(RecordError, match=r"summary\.json is damaged"):
+        folder.summary()
+
+
+def test_what_is_not_there_yet(folder):
+    with pytest.raises(RecordError, match=r"summary\.json does not exist"):
+        folder.summary()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused(folder, value):
+    folder.append_epoch(epoch(1))
+    with pytest.raises(ValueError, match="JSON"):
+        to_json({"a": value})
+    with pytest.raises(ValueError, match="JSON"):
+        folder.append_epoch(epoch(2, value=value))
+    assert folder.epochs() == [epoch(1)]
+
+
+# A full disk, and what killed processes leave
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_everything_as_it_was(folder, monkeypatch, call):
+    path = folder.path / "some.json"
+    write_by_rename(path, b"before")
+    before = names(folder.path)
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space"):
+        write_by_rename(path, b"after")
+    with pytest.raises(OSError, match="No space"):
+        folder.finish({})
+    assert not folder.finished
+    assert path.read_bytes() == b"before"
+    assert names(folder.path) == before
+
+
+@pytest.mark.parametrize("earlier", [0, 2])
+def test_a_line_that_does_not_fit_on_the_disk_is_taken_back(folder, monkeypatch, earlier):
+    for number in range(1, earlier + 1):
+        folder.append_epoch(epoch(number))
+    before = {name: (folder.path / name).read_bytes() for name in names(folder.path)}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            folder.append_epoch(epoch(earlier + 1))
+    assert {name: (folder.path / name).read_bytes() for name in names(folder.path)} == before
+    folder.append_epoch(epoch(earlier + 1))
+    assert len(folder.epochs()) == earlier + 1
+
+
+def test_a_disk_that_is_really_full(folder):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    folder.epochs_file.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space"):
+        folder.append_epoch(epoch(1))
+
+
+def test_what_a_killed_process_was_writing_is_swept_away(folder):
+    (folder.path / ".checkpoint.pt.123.tmp").write_bytes(b"half")
+    folder.begin(CONFIG)
+    assert names(folder.path) == ["config.json"]
+
+
+# The lock
+
+
+def hold(path, held, release):
+    with RunFolder(path).lock():
+        held.set()
+        release.wait(20)
+
+
+def test_two_processes_never_work_on_the_same_run(folder):
+    context = multiprocessing.get_context("fork")
+    held, release = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(folder.path, held, release))
+    other.start()
+    assert held.wait(20)
+    with pytest.raises(RecordError, match="worked on by another process"), folder.lock():
+        pytest.fail("both have it")
+    other.kill()  # the lock dies with its holder
+    other.join()
+    with folder.lock():
+        pass
+
+
+def test_the_lock_is_given_back_after_an_error(folder):
+    with pytest.raises(ZeroDivisionError), folder.lock():
+        raise ZeroDivisionError
+    with folder.lock(), pytest.raises(RecordError), RunFolder(folder.path).lock():
+        pytest.fail("locked twice")

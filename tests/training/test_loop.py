@@ -1,0 +1,209 @@
+import math
+
+import pytest
+import torch
+
+from tests.training.toy import SIZE, Loader, Plain, sets
+from tnlpad.records.store import RunFolder
+from tnlpad.training import loop
+from tnlpad.training.loop import Diverged, Schedule, chosen, out_of_patience, train
+
+CPU = torch.device("cpu")
+STEADY = Schedule(epochs=4, learning_rate=0.1, milestones=(3,), decay=0.1)
+
+
+def record(epoch, accuracy):
+    return {"epoch": epoch, "validation_accuracy": accuracy}
+
+
+def history(*accuracies):
+    return [record(epoch, accuracy) for epoch, accuracy in enumerate(accuracies, start=1)]
+
+
+def test_the_first_maximum_is_chosen():
+    assert chosen(history(0.3, 0.5, 0.4, 0.5))["epoch"] == 2
+    assert chosen(history(0.5))["epoch"] == 1
+
+
+def test_patience():
+    falling = history(0.3, 0.5, 0.4, 0.5)
+    assert [out_of_patience(falling[:n], 2) for n in range(5)] == [False, False, False, False, True]
+    assert out_of_patience(falling, 3) is False
+    assert out_of_patience(history(*[0.5] * 100), None) is False
+
+
+def trained(folder, method=None, schedule=STEADY, measured=None, **options):
+    """A run of the toy task in a folder."""
+    folder.begin({})
+    loader = Loader()
+    method = method or Plain()
+    measured = measured or sets()
+    streams = {"order": loader.order}
+    torch.manual_seed(5)
+    return train(method, loader, measured, schedule, folder=folder, streams=streams, device=CPU, **options)
+
+
+def without_times(records):
+    return [{key: value for key, value in each.items() if key != "seconds"} for each in records]
+
+
+def same(a, b):
+    assert without_times(a.history) == without_times(b.history)
+    assert a.best.keys() == b.best.keys()
+    return all(torch.equal(a.best[name], b.best[name]) for name in a.best)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "run")
+
+
+def test_a_record_of_every_epoch(folder):
+    told = []
+    steps = []
+    result = trained(folder, on_epoch=told.append, on_step=lambda *where: steps.append(where))
+    assert told == result.history == folder.epochs()
+    assert [each["epoch"] for each in told] == [1, 2, 3, 4]
+    assert [each["learning_rate"] for each in told] == pytest.approx([0.1, 0.1, 0.01, 0.01])
+    assert steps == [(epoch, step, 3) for epoch in range(1, 5) for step in range(1, 4)]
+    for each in told:
+        assert each["judged"]["w"].keys() >= {"validation_loss", "test_accuracy", "memorised"}
+        assert each["selection"]["even"] == {"picked": SIZE // 2, "precision": pytest.approx(2 / 3)}
+        assert each["norms"]["gradient"] > 0
+        assert each["seconds"].keys() == {"training", "measuring"}
+    assert told[-1]["train_loss"] < told[0]["train_loss"]
+
+
+def test_the_best_weights_are_those_of_the_chosen_epoch(folder):
+    method, states = Plain(), []
+    result = trained(
+        folder,
+        method,
+        on_epoch=lambda _: states.append({k: v.clone() for k, v in method.network.state_dict().items()}),
+    )
+    expected = states[chosen(result.history)["epoch"] - 1]
+    assert all(torch.equal(result.best[name], expected[name]) for name in expected)
+
+
+def test_two_networks_are_reported_by_their_mean(folder):
+    method = Plain()
+    other = Plain()
+    method.judged = {"w": method.judged["w"], "other": other.judged["w"]}
+    method.reported = ("w", "other")
+    for each in trained(folder, method).history:
+        for name in ("validation_accuracy", "test_accuracy"):
+            assert each[name] == pytest.approx(sum(judged[name] for judged in each["judged"].values()) / 2)
+
+
+class Stop(Exception):
+    """What a kill looks like from within."""
+
+
+def stop_after(epoch):
+    def on_epoch(each):
+        if each["epoch"] == epoch:
+            raise Stop
+
+    return on_epoch
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3, 4])
+def test_stopped_after_any_epoch_it_ends_the_same(tmp_path, epoch):
+    whole = trained(RunFolder(tmp_path / "whole"))
+    folder = RunFolder(tmp_path / "parts")
+    with pytest.raises(Stop):
+        trained(folder, on_epoch=stop_after(epoch))
+    assert same(trained(folder), whole)
+    assert without_times(folder.epochs()) == without_times(whole.history)
+
+
+@pytest.mark.parametrize("where", [(1, 1), (2, 2), (4, 3)])
+def test_stopped_within_an_epoch_it_ends_the_same(tmp_path, where):
+    def on_step(epoch, step, _):
+        if (epoch, step) == where:
+            raise Stop
+
+    whole = trained(RunFolder(tmp_path / "whole"))
+    folder = RunFolder(tmp_path / "parts")
+    with pytest.raises(Stop):
+        trained(folder, on_step=on_step)
+    assert len(folder.epochs()) == where[0] - 1
+    assert same(trained(folder), whole)
+
+
+def test_from_an_older_checkpoint_the_later_epochs_are_redone(tmp_path):
+    whole = trained(RunFolder(tmp_path / "whole"))
+    folder = RunFolder(tmp_path / "parts")
+    with pytest.raises(Stop):
+        trained(folder, on_epoch=stop_after(1))
+    checkpoint = folder.checkpoint_file.read_bytes()
+    with pytest.raises(Stop):
+        trained(folder, checkpoint_every_seconds=1e9, on_epoch=stop_after(3))
+    assert folder.checkpoint_file.read_bytes() == checkpoint
+    assert len(folder.epochs()) == 3
+    redone = []
+    assert same(
+        trained(folder, checkpoint_every_seconds=1e9, on_epoch=lambda each: redone.append(each["epoch"])), whole
+    )
+    assert redone == [2, 3, 4]
+    assert without_times(folder.epochs()) == without_times(whole.history)
+
+
+@pytest.mark.parametrize(("seconds", "checkpoints"), [(0, 4), (1e9, 1)])
+def test_how_often_a_checkpoint_is_saved(folder, monkeypatch, seconds, checkpoints):
+    saved = []
+    save = loop.save_checkpoint
+    monkeypatch.setattr(loop, "save_checkpoint", lambda *each: (saved.append(each[1].epoch), save(*each)))
+    trained(folder, checkpoint_every_seconds=seconds)
+    assert len(saved) == checkpoints
+    assert saved[-1] == 4
+
+
+def test_patience_stops_and_a_stopped_run_stays_stopped(folder):
+    schedule = Schedule(epochs=50, learning_rate=1e-9, milestones=(), decay=1.0, patience=2)
+    result = trained(folder, schedule=schedule, checkpoint_every_seconds=1e9)
+    best = chosen(result.history)["epoch"]
+    assert len(result.history) == best + 2 < 50
+    assert same(trained(folder, schedule=schedule), result)
+
+
+@pytest.mark.parametrize(("factor", "said"), [(math.nan, "nan"), (math.inf, "inf"), (1e9, r"e\+0")])
+def test_divergence_names_its_step_and_keeps_what_was_good(folder, factor, said):
+    method = Plain()
+    method.spoil = (3, 2, factor)
+    with pytest.raises(Diverged, match=rf"loss is .*{said}.* in step 2 of epoch 3, at learning rate 0.01.*too high"):
+        trained(folder, method)
+    assert [each["epoch"] for each in folder.epochs()] == [1, 2]
+    assert torch.load(folder.checkpoint_file, weights_only=True)["epoch"] == 2
+    assert len(trained(folder).history) == 4  # and from there it goes on
+
+
+def test_weights_lost_in_the_last_step_are_noticed(folder):
+    method = Plain()
+    step = method.step
+
+    def lost(batch, clock):
+        loss = step(batch, clock)
+        if clock.epoch == 2 and method.steps == 3:
+            method.network[0].weight.data.fill_(math.nan)
+        return loss
+
+    method.step = lost
+    with pytest.raises(Diverged, match=r"judged\.w\.validation_loss is nan after step 3 of epoch 2"):
+        trained(folder, method)
+    assert len(folder.epochs()) == 1
+
+
+def test_the_test_set_chooses_nothing(tmp_path):
+    labels = torch.randint(2, (SIZE,), generator=torch.Generator().manual_seed(2))
+    a = trained(RunFolder(tmp_path / "a"))
+    b = trained(RunFolder(tmp_path / "b"), measured=sets(test_labels=labels))
+    assert all(torch.equal(a.best[name], b.best[name]) for name in a.best)
+    for one, other in zip(a.history, b.history, strict=True):
+        assert one["validation_accuracy"] == other["validation_accuracy"]
+    assert [each["test_accuracy"] for each in a.history] != [each["test_accuracy"] for each in b.history]
+
+
+def test_no_epoch_at_all(folder):
+    with pytest.raises(ValueError, match="epochs=0"):
+        trained(folder, schedule=Schedule(epochs=0, learning_rate=0.1, milestones=(), decay=0.1))
