@@ -324,3 +324,11 @@ def test_the_line_of_an_epoch_leaves_room_for_the_bar():
     record = {"epoch": 100, "train_loss": 12.3456, "validation_accuracy": 1.0, "test_accuracy": 1.0, "judged": judged}
     assert _line(record, 100) == "100/100 loss 12.346 validation 12.346, 100.0 % test 100.0 %"
     assert len(_line(record, 100)) <= 80 - 11 - 8  # the bar, and the time left
+
+
+@pytest.mark.parametrize("verb", ["train", "tune"])
+def test_a_mistyped_word_leaves_no_folder_behind(verb, out):
+    extra = ["--values", "1,2"] if verb == "tune" else []
+    result = CliRunner().invoke(app, [verb, "digits", "--set", "epoch=3", "--out", str(out), *extra])
+    assert result.exit_code == 2
+    assert not out.exists()

@@ -62,11 +62,11 @@ def train(
 
     Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
     """
-    folder = folder_for_results(out, "--out")
     say("Loading torch.", quiet)
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
     what = _configured(words, config, seed, setting or [])
     where = checked_device(device)
+    folder = folder_for_results(out, "--out")  # only now: a word that was mistyped should not leave an empty folder
     if resume:
         _require_begun(what, folder)
     say(f"{what.run_id} on {where}", quiet)

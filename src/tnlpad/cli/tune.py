@@ -44,7 +44,6 @@ def tune(
 
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
-    folder = folder_for_results(out, "--out")
     say("Loading torch.", quiet)
     from tnlpad.experiments.tune import document, grid
     from tnlpad.noise.errors import NoiseDataError
@@ -65,7 +64,8 @@ def tune(
         fail(str(error), code=3)
     except ValueError as error:
         fail(str(error), code=2)
-    tried = _tune(rows, field, folder, root, checked_device(device), quiet)
+    where = checked_device(device)
+    tried = _tune(rows, field, folder_for_results(out, "--out"), root, where, quiet)
     if as_json:
         print_json(document(tried, field))
     else:
