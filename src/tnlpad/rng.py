@@ -9,9 +9,12 @@ same `SeedSequence` in every version, and the name enters by its hash.
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:  # torch takes a second to load, and making labels wrong does not need it
+    import torch
 
 
 def numpy_stream(seed: int, name: str) -> np.random.Generator:
@@ -19,8 +22,10 @@ def numpy_stream(seed: int, name: str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(_entropy(seed, name)))
 
 
-def torch_stream(seed: int, name: str, device: torch.device | str = "cpu") -> torch.Generator:
+def torch_stream(seed: int, name: str, device: "torch.device | str" = "cpu") -> "torch.Generator":
     """The torch generator of this seed and name."""
+    import torch
+
     return torch.Generator(device).manual_seed(_torch_seed(seed, name))
 
 
@@ -30,6 +35,8 @@ def global_torch_stream(seed: int, name: str) -> Iterator[None]:
 
     For code that knows no other generator: the initialisation of layers is of that kind.
     """
+    import torch
+
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(_torch_seed(seed, name))  # torch.manual_seed would seed every GPU as well
         yield
