@@ -1,6 +1,5 @@
 """`tnlpad noise`: make labels wrong in a known way, keep them in a file to be used again, and show what was done."""
 
-import os
 import shlex
 import tempfile
 from enum import StrEnum
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.output import fail, print_json, say
+from tnlpad.cli.output import fail, print_json, say, write_bytes
 
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import DatasetInfo
@@ -217,7 +216,7 @@ def _write(content: "LabelFile", class_names: tuple[str, ...], out: Path, pictur
 
         title = f"{_made(content)}\n{100 * rate:.1f} % of {len(noisy.clean):,} labels are wrong"
         picture_format: PictureFormat = "svg" if picture.suffix.lower() == ".svg" else "png"
-        _write_bytes(picture, transition_picture(counts, class_names, title, picture_format))
+        write_bytes(picture, transition_picture(counts, class_names, title, picture_format))
     return {
         "made": _made(content),
         "dataset": content.dataset,
@@ -274,16 +273,6 @@ def _class(names: tuple[str, ...], label: int, row: Any) -> dict[str, Any]:
         "most_often": names[most] if wrong else None,
         "most_often_share_of_wrong": int(others[most]) / wrong if wrong else None,
     }
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _print_result(document: dict[str, Any]) -> None:
