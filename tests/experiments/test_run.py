@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+import tnlpad.experiments.prepare as preparing
 import tnlpad.experiments.run as running
 import tnlpad.records.store as store
 import tnlpad.training.checkpoint as checkpoint
@@ -146,7 +147,7 @@ def test_the_test_set_never_chooses(tmp_path, monkeypatch):
             dataset.labels[:] = np.random.default_rng(0).permutation(dataset.labels)
         return dataset
 
-    monkeypatch.setattr(running, "load", shuffled)
+    monkeypatch.setattr(preparing, "load", shuffled)
     fooled = run(small(), tmp_path / "b")
     numbers = [[record["test_accuracy"] for record in folder.epochs()] for folder in (honest, fooled)]
     assert numbers[0] != numbers[1]
@@ -217,7 +218,7 @@ def test_a_network_that_cannot_take_the_images():
     with torch.random.fork_rng():
         network = torch.nn.Conv2d(1, 1, 9)
     with pytest.raises(ValueError, match=r"conv9 cannot take images of 1 × 8 × 8 .*another network"):
-        running._require_fit("conv9", network, torch.zeros(1, 1, 8, 8))
+        preparing._require_fit("conv9", network, torch.zeros(1, 1, 8, 8))
 
 
 def stopped(tmp_path):
@@ -281,15 +282,15 @@ def test_a_run_in_use_is_refused(tmp_path):
 
 
 def test_finished_by_another_process_in_the_meantime(tmp_path, monkeypatch):
-    prepare = running.prepare_sets
+    prepare, others = running.prepare_sets, []
 
     def slow(*arguments):
         monkeypatch.setattr(running, "prepare_sets", prepare)
-        run(small(), tmp_path, command="the other")
+        others.append(run(small(), tmp_path).summary())
         return prepare(*arguments)
 
     monkeypatch.setattr(running, "prepare_sets", slow)
-    assert run(small(), tmp_path, command="this").summary()["command"] == "the other"
+    assert [run(small(), tmp_path).summary()] == others
 
 
 def test_a_full_disk_in_the_middle(tmp_path, monkeypatch):

@@ -1,8 +1,6 @@
 """`tnlpad train`: one run from its words to its record, resumed if it was begun before."""
 
 import json
-import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,8 +62,8 @@ def train(
     """
     say("Loading torch.", quiet)
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
-    what = _configured(words, config, seed, setting or [])
     where = checked_device(device)
+    what = _configured(words, config, seed, setting or [], where)
     folder = folder_for_results(out, "--out")  # only now: a word that was mistyped should not leave an empty folder
     if resume:
         _require_begun(what, folder)
@@ -94,12 +92,17 @@ def _one_dataset(argument: str | None, option: str | None) -> str | None:
     return argument if argument is not None else option
 
 
-def _configured(words: Words, file: Path | None, seed: int | None, settings: list[str]) -> "RunConfig":
+def _configured(words: Words, file: Path | None, seed: int | None, settings: list[str], device: str) -> "RunConfig":
+    from tnlpad.experiments.config import device_settings
     from tnlpad.noise.errors import NoiseDataError
 
     try:
         pairs = dict(pair(text) for text in settings)
-        return _from_words(words, seed, pairs) if file is None else _from_file(words, file, seed, pairs)
+        return (
+            _from_words(words, seed, device_settings(device) | pairs)
+            if file is None
+            else _from_file(words, file, seed, pairs)
+        )
     except NoiseDataError as error:
         fail(str(error), code=3)
     except ValueError as error:
@@ -188,7 +191,6 @@ def _run(
                 out,
                 root=root,
                 device=device,
-                command=shlex.join(["tnlpad", *sys.argv[1:]]),
                 checkpoint_every_seconds=checkpoint_every,
                 on_step=on_step,
                 on_epoch=on_epoch,

@@ -1,7 +1,5 @@
 """`tnlpad tune`: choose c2, or any other setting, by noisy validation accuracy over a small grid."""
 
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,9 +43,11 @@ def tune(
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
     say("Loading torch.", quiet)
+    from tnlpad.experiments.config import device_settings
     from tnlpad.experiments.tune import document, grid
     from tnlpad.noise.errors import NoiseDataError
 
+    where = checked_device(device)
     try:
         rows = grid(
             data,
@@ -58,13 +58,12 @@ def tune(
             protocol=protocol,
             method=method,
             network=network,
-            settings=dict(pair(text) for text in setting or []),
+            settings=device_settings(where) | dict(pair(text) for text in setting or []),
         )
     except NoiseDataError as error:
         fail(str(error), code=3)
     except ValueError as error:
         fail(str(error), code=2)
-    where = checked_device(device)
     tried = _tune(rows, field, folder_for_results(out, "--out"), root, where, quiet)
     if as_json:
         print_json(document(tried, field))
@@ -96,10 +95,9 @@ def _tune(rows: Any, field: str, out: Path, root: Path | None, device: str, quie
     from tnlpad.records.store import RecordError
     from tnlpad.training.loop import Diverged
 
-    command = shlex.join(["tnlpad", *sys.argv[1:]])
     try:
         with _progress(quiet) as on_run:
-            return tune(rows, field, out, root=root, device=device, command=command, on_run=on_run)
+            return tune(rows, field, out, root=root, device=device, on_run=on_run)
     except (DataError, NoiseDataError, RecordError) as error:
         fail(str(error), code=3)
     except Diverged as error:

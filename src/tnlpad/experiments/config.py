@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import json
 import math
+import shlex
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -54,6 +55,7 @@ class RunConfig:
     instance_inputs: Literal["raw", "unit", "standardized"]
     legacy_streams: bool
     precision: Literal["float32", "bfloat16"]
+    compiled: bool  # fused kernels round differently
     patience: int | None
 
     def to_json(self) -> dict[str, Any]:
@@ -95,6 +97,7 @@ COMMON_DEFAULTS: dict[str, Any] = {
     "instance_inputs": "raw",
     "legacy_streams": False,
     "precision": "float32",
+    "compiled": False,
     "patience": None,
 }
 C2 = {
@@ -164,6 +167,44 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     changed = dataclasses.replace(config, **values, options=options)
     _check(changed)
     return changed
+
+
+def device_settings(device: str) -> dict[str, Any]:
+    """What a run uses on this device unless told otherwise; part of the run, since its numbers depend on it."""
+    return {"precision": "bfloat16", "compiled": True} if device.startswith("cuda") else {}
+
+
+def departures(config: RunConfig) -> dict[str, Any]:
+    """Where a run departs from the recipe that `configure` has for its words: what `settings` would say."""
+    recipe = configure(
+        config.dataset,
+        noise=config.noise,
+        protocol=config.protocol,
+        method=config.method,
+        network=config.network,
+        seed=config.seed,
+    )
+    expected = recipe.to_json() | recipe.to_json()["options"]
+    actual = config.to_json() | config.to_json()["options"]
+    return {name: value for name, value in actual.items() if name != "options" and value != expected[name]}
+
+
+def command(config: RunConfig) -> str:
+    """The shortest command that makes this run anywhere."""
+    words = ["tnlpad", "train", config.dataset, "--noise", config.noise, "--method", config.method]
+    words += ["--network", config.network] if config.network != DATASET_DEFAULTS[config.dataset]["network"] else []
+    words += ["--protocol", config.protocol] if config.protocol != "paper" else []
+    words += ["--seed", str(config.seed)]
+    for name, value in departures(config).items():
+        words += ["--set", f"{name}={_as_text(value)}"]
+    return shlex.join(words)
+
+
+def _as_text(value: Any) -> str:
+    """As `_read` reads it."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:

@@ -84,7 +84,6 @@ def tune(
     *,
     root: Path | None = None,
     device: str = "cpu",
-    command: str = "",
     on_run: Callable[[int, int], None] | None = None,
 ) -> list[Tried]:
     """Carry every run to its end and collect the validation accuracies, in the order given."""
@@ -92,7 +91,7 @@ def tune(
     for row in rows:
         accuracies = []
         for config in row:
-            folder = run(config, out, root=root, device=device, command=command)
+            folder = run(config, out, root=root, device=device)
             try:
                 accuracies.append(float(folder.summary()["chosen"]["validation_accuracy"]))
             except (KeyError, TypeError) as error:
