@@ -39,7 +39,12 @@ def captured(function: Callable[[], object]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         function()
-    return graph.replay
+
+    def replay() -> None:
+        graph.replay()
+
+    replay.keeps = function  # type: ignore[attr-defined]  # the graph reads its tensors by address
+    return replay
 
 
 def ratio(upper: Sequence[float], lower: Sequence[float]) -> dict[str, float]:

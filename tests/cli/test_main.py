@@ -5,6 +5,7 @@ import sys
 from typer.testing import CliRunner
 
 import tnlpad
+import tnlpad.cli as cli
 from tnlpad.cli import app
 
 
@@ -37,3 +38,14 @@ def test_a_terminal_without_greek_letters_is_no_reason_to_fail():
 def test_python_m_tnlpad():
     output = subprocess.check_output([sys.executable, "-m", "tnlpad", "--version"], text=True)
     assert output == f"tnlpad {tnlpad.__version__}\n"
+
+
+def test_threads_sleep_while_they_wait_unless_told_otherwise(monkeypatch):
+    monkeypatch.setattr(cli, "app", lambda prog_name: None)
+    for before, after in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        monkeypatch.setenv("OMP_WAIT_POLICY", "")  # recorded, so that it is undone
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+        if before is not None:
+            monkeypatch.setenv("OMP_WAIT_POLICY", before)
+        cli.main()
+        assert os.environ["OMP_WAIT_POLICY"] == after

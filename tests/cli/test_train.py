@@ -296,6 +296,18 @@ def test_tensorboard_gets_every_number(out, monkeypatch):
     assert len(Writer.made) == 1  # a finished run is left as it is
 
 
+def test_tensorboard_itself_reads_them(out):
+    pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'tnlpad[tracking]'")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert train("digits", *SMALL, "--out", out, "--tensorboard").exit_code == 0
+    folder = only_run(out)
+    events = EventAccumulator(str(folder.path / "tensorboard")).Reload()
+    losses = {event.step: event.value for event in events.Scalars("train_loss")}
+    assert losses == {record["epoch"]: pytest.approx(record["train_loss"]) for record in folder.epochs()}
+    assert "judged/sigma/memorised" in events.Tags()["scalars"]
+
+
 def test_tensorboard_that_is_not_installed(out, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     result = train("digits", *SMALL, "--out", out, "--tensorboard")

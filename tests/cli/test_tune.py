@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tnlpad.cli import app
-from tnlpad.cli.tune import _seeds
+from tnlpad.cli.tune import seed_list
 
 SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256"]
 
@@ -35,10 +35,10 @@ def test_json_is_exactly_one_document(tmp_path):
 
 
 def test_seeds():
-    assert _seeds("1-3") == [1, 2, 3]
-    assert _seeds("1,2,5-6") == [1, 2, 5, 6]
+    assert seed_list("1-3") == [1, 2, 3]
+    assert seed_list("1,2,5-6") == [1, 2, 5, 6]
     with pytest.raises(ValueError, match="write 1-3 or 1,2,5"):
-        _seeds("one")
+        seed_list("one")
 
 
 @pytest.mark.parametrize(

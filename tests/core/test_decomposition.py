@@ -162,6 +162,18 @@ def test_norms():
     assert values == pytest.approx({"sigma": 4.0, "gamma": 1.0, "drift": 1.0})
 
 
+def test_the_averaged_gradient_is_that_of_the_momentum():
+    weight = nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = Decomposition([weight], torch.optim.SGD, lr=0.1, momentum=0.5, sigma_penalty=None, gamma_penalty=None)
+    optimizer.start_epoch()
+    assert "averaged_gradient" not in optimizer.norms()
+    for gradient in ([4.0, 0.0], [0.0, 2.0]):
+        weight.grad = torch.tensor(gradient)
+        optimizer.step()
+    # The momentum is 0.5·(4, 0) + (0, 2) = (2, 2), half of it (1, 1).
+    assert optimizer.norms()["averaged_gradient"].item() == pytest.approx(2**0.5)
+
+
 def test_a_weight_without_a_gradient_is_left_alone():
     model = small_network()
     optimizer = sgd(model)

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from tnlpad.data.errors import DataError
-from tnlpad.data.stream import StreamLoader, decode
+from tnlpad.data.stream import StreamImages, StreamLoader, decode
 from tnlpad.rng import torch_stream
 from tnlpad.types import ImageFiles
 
@@ -87,6 +87,53 @@ def test_images_are_flipped_and_moved_in_training(files):
     assert len({image.numpy().tobytes() for image in batch.images}) > 1
 
 
+@pytest.mark.parametrize(("flip", "ways"), [(True, 2), (False, 1)])
+def test_of_a_square_as_large_as_the_crop_only_the_flip_is_random(tmp_path, flip, ways):
+    path = tmp_path / "square.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 20, 3), dtype=np.uint8)).save(path)
+    square = ImageFiles(paths=(str(path),) * 12, labels=np.zeros(12, dtype=np.int64), class_names=("a",))
+    (batch,) = stream(square, augment=torch_stream(3, "augment"), resize=20, batch_size=12, flip=flip)
+    assert len({image.numpy().tobytes() for image in batch.images}) == ways
+
+
+# Epochs that are a part of the data
+
+
+def unequal(files):
+    """Of the first class 14, of the second 4, of the third 2, of the fourth none."""
+    return torch.tensor([0] * 14 + [1] * 4 + [2] * 2)
+
+
+def test_a_part_of_the_data_has_as_many_of_every_class_as_there_are(files):
+    labels = unequal(files)
+    loader = stream(files, labels=labels, order=torch_stream(1, "order"), samples_per_epoch=9, batch_size=4)
+    epochs = [torch.cat([batch.index for batch in loader]) for _ in range(30)]
+    for index in epochs:
+        assert torch.bincount(labels[index]).tolist() == [3, 3, 2]
+        assert len(index.unique()) == 8
+    assert len(loader) == 2
+    assert set(torch.cat(epochs).tolist()) == set(range(20))  # every sample has its turn
+    firsts = [labels[index[0]].item() for index in epochs]
+    assert set(firsts) == {0, 1, 2}  # the classes are mixed
+
+
+def test_a_part_that_is_larger_than_the_data_is_all_of_it(files):
+    both = [
+        torch.cat([batch.index for batch in stream(files, order=torch_stream(1, "order"), samples_per_epoch=samples)])
+        for samples in (None, 1000)
+    ]
+    assert torch.equal(*both)
+
+
+def test_a_part_of_the_samples_asked_for(files):
+    loader = stream(
+        files, labels=unequal(files), indices=torch.arange(10, 20), order=torch_stream(1, "order"), samples_per_epoch=3
+    )
+    (batch,) = loader
+    assert batch.labels.sort().values.tolist() == [0, 1, 2]
+    assert batch.index.min() >= 10
+
+
 def test_stopping_early_leaves_no_thread_behind(files):
     before = threading.active_count()
     for _ in stream(files, workers=2, batch_size=2):
@@ -127,6 +174,8 @@ def test_a_truncated_image_names_the_file(files, tmp_path):
         ({"batch_size": 0}, "batch_size=0"),
         ({"crop": 30}, "crop=30, resize=24"),
         ({"workers": 0}, "workers=0"),
+        ({"samples_per_epoch": 4}, "samples_per_epoch=4"),
+        ({"samples_per_epoch": 0, "order": torch.Generator()}, "samples_per_epoch=0"),
         ({"labels": torch.zeros(3)}, "20 images but 3 labels"),
         ({"indices": torch.arange(2), "drop_last": True}, "no batch of 6"),
     ],
@@ -134,3 +183,39 @@ def test_a_truncated_image_names_the_file(files, tmp_path):
 def test_bad_arguments_are_named(files, options, message):
     with pytest.raises(ValueError, match=message):
         stream(files, **options)
+
+
+# Images by index
+
+
+def images_of(files, **options):
+    return StreamImages(files, **{"resize": 24, "crop": 20, "mean": MEAN, "std": STD, "workers": 2, **options})
+
+
+@pytest.mark.parametrize("kept_images", [0, 5, 100])
+def test_images_by_index_are_those_of_the_loader_without_augmentation(files, kept_images):
+    images = images_of(files, kept_bytes=kept_images * 3 * 20 * 20)
+    expected = torch.cat([batch.images for batch in stream(files)])
+    for index in (torch.arange(20), torch.tensor([7, 3, 3, 19, 7]), torch.arange(20).flip(0)):
+        assert torch.equal(images(index), expected[index])
+    assert len(images.kept) == min(kept_images, 20)
+
+
+def test_what_is_kept_is_decoded_once(files, monkeypatch):
+    paths = []
+    monkeypatch.setattr("tnlpad.data.stream.decode", lambda path, *size: paths.append(path) or decode(path, *size))
+    images = images_of(files)
+    images(torch.tensor([4, 2, 4]))
+    images(torch.tensor([2, 9]))
+    assert sorted(paths) == sorted(files.paths[i] for i in (2, 4, 9))
+
+
+def test_a_damaged_image_among_those_asked_for(files, tmp_path):
+    (tmp_path / "damaged.jpg").write_bytes(b"none")
+    paths = (*files.paths[:3], str(tmp_path / "damaged.jpg"))
+    images = images_of(ImageFiles(paths=paths, labels=np.zeros(4, dtype=np.int64), class_names=("a",)))
+    assert len(images(torch.arange(3))) == 3
+    before = threading.active_count()
+    with pytest.raises(DataError, match=r"damaged\.jpg: cannot be read as an image"):
+        images(torch.arange(4))
+    assert threading.active_count() == before

@@ -102,7 +102,7 @@ def test_every_method_leaves_a_complete_record(method, tmp_path):
         assert record["norms"]["gradient"] > 0
     assert set(epochs[0]["judged"]) in ({"w"}, {"sigma", "w"}, {"first", "second"})
     if method == "tnlpad":
-        assert epochs[0]["norms"].keys() == {"gradient", "sigma", "gamma", "drift"}
+        assert epochs[0]["norms"].keys() == {"gradient", "sigma", "gamma", "drift", "averaged_gradient"}
     picks = method in ("coteaching", "coteaching_plus", "jocor", "sigua", "cnlcu", "cnlcu_hard")
     assert bool(epochs[0]["selection"]) == picks
     assert summary["run_id"] == whole.path.name
@@ -130,8 +130,7 @@ def test_the_model_is_the_judged_network_of_the_chosen_epoch(method, tmp_path):
     test = load("digits", split="test")
     config = small(method)
     data = running.prepare_data(config, None, torch.device("cpu"))
-    loader, _ = running.prepare_loader(config, data, torch.device("cpu"))
-    samples = running.prepare_sets(config, data, loader, torch.device("cpu")).test
+    samples = running.prepare_sets(config, data, torch.device("cpu")).test
     assert samples.labels.tolist() == test.labels.tolist()
     measured = evaluate(network, samples.images_at, samples.index, samples.labels)
     assert measured.accuracy.item() == chosen["judged"][name]["test_accuracy"]

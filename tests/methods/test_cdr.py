@@ -1,12 +1,11 @@
 """CDR's rule by hand, and where it is plain training."""
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from tests.methods.problems import batches, blobs, build, same, setup_for, train, weights
-from tnlpad.methods.cdr import hold_back, kth_largest
+from tnlpad.methods.cdr import hold_back
 from tnlpad.types import Clock
 
 
@@ -44,13 +43,17 @@ def test_a_weight_without_a_gradient_does_not_count():
     assert weight.grad.tolist() == [[0.0, 0.5]]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_kth_largest_is_that_of_a_sort(dtype):
-    values = torch.randn(101, generator=torch.Generator().manual_seed(0)).abs().to(dtype)
-    values[::7] = 0
-    descending = -np.sort(-values.double().numpy())
-    for k in (1, 2, 50, 90, 101):
-        assert kth_largest(values, torch.tensor(float(k))).item() == descending[k - 1]
+def test_any_memory_format_gives_the_same_gradients():
+    generator = torch.Generator().manual_seed(0)
+    values, gradient = (torch.randn(4, 3, 2, 2, generator=generator) for _ in range(2))
+    found = []
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        weight = nn.Parameter(values.clone(memory_format=memory_format))
+        weight.grad = gradient.clone(memory_format=memory_format)
+        hold_back([weight, parameter([[1.0, 2.0]], [[0.3, 0.1]])], torch.tensor(0.6, dtype=torch.float64))
+        found.append(weight.grad)
+    assert torch.equal(*found)
+    assert 0 < (found[0] != 0).sum() < 48
 
 
 def test_biases_and_normalisation_keep_their_gradient():

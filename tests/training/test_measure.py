@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.training.toy import SIZE, Plain, sets
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.split import parameter_groups
-from tnlpad.training.measure import Samples, Sets, measure
+from tnlpad.training.measure import Evaluator, Samples, Sets, measure
 
 
 class Always(nn.Module):
@@ -56,7 +56,7 @@ BY_HAND = Sets(
 
 
 def test_memorisation_and_selection_by_hand():
-    record = measure(TwoFaced([1, 1, 1, 0, 0, 0]), BY_HAND)
+    record = measure(TwoFaced([1, 1, 1, 0, 0, 0]), BY_HAND, Evaluator())
     assert {name: judged["memorised"] for name, judged in record["judged"].items()} == {"zero": 0.25, "one": 0.75}
     assert [record["judged"]["zero"][f"{name}_accuracy"] for name in ("validation", "test")] == [0.5, 0.6]
     assert record["judged"]["one"]["test_accuracy"] == pytest.approx(0.4)
@@ -67,12 +67,12 @@ def test_memorisation_and_selection_by_hand():
 
 
 def test_no_samples_picked_is_no_precision():
-    record = measure(TwoFaced([0] * 6), BY_HAND)
+    record = measure(TwoFaced([0] * 6), BY_HAND, Evaluator())
     assert record["selection"] == {"some": {"picked": 0, "precision": None}}
 
 
 def test_where_nobody_knows_the_truth():
-    record = measure(TwoFaced([1] * 6), replace(BY_HAND, wrong=None, correct=None))
+    record = measure(TwoFaced([1] * 6), replace(BY_HAND, wrong=None, correct=None), Evaluator())
     assert "memorised" not in record["judged"]["zero"]
     assert record["selection"] == {}
 
@@ -85,7 +85,7 @@ def test_norms_of_a_decomposition():
     method.network(images).square().sum().backward()
     gradient = torch.cat([p.grad.flatten() for p in method.network.parameters()]).norm()
     method.optimizers[0].step()
-    norms = measure(method, sets())["norms"]
+    norms = measure(method, sets(), Evaluator())["norms"]
     assert list(norms) == ["gradient", "sigma", "gamma", "drift"]
     assert norms["gradient"] == pytest.approx(gradient.item(), rel=1e-5)
     for name, value in method.optimizers[0].norms().items():
@@ -95,7 +95,7 @@ def test_norms_of_a_decomposition():
 
 
 def test_without_a_step_there_is_no_gradient():
-    assert measure(Plain(), sets())["norms"] == {}
+    assert measure(Plain(), sets(), Evaluator())["norms"] == {}
 
 
 class Reads(TorchDispatchMode):
@@ -112,7 +112,7 @@ def test_nothing_is_read_back_one_by_one():
     method = Plain()
     method.selections["even"][::2] = True
     with Reads() as reads:
-        record = measure(method, sets())
+        record = measure(method, sets(), Evaluator())
     assert reads.count == 0  # `tolist` of one tensor is no such read
     assert record["selection"]["even"]["picked"] == SIZE // 2
     with Reads() as reads:

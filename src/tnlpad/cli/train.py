@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tnlpad.records.store import RunFolder
 
 Protocol = Literal["paper", "authors"]
+Engine = Literal["auto", "eager", "graph"]
 OnStep = Callable[[int, int, int], None]
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
@@ -43,6 +44,9 @@ def train(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")] = Path("runs"),
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")] = "auto",
+    engine: Annotated[
+        Engine, typer.Option(help="How steps run; auto replays CUDA graphs on a GPU. The numbers are the same.")
+    ] = "auto",
     resume: Annotated[
         bool, typer.Option("--resume", help="Fail if this run was never begun. Going on needs no option.")
     ] = False,
@@ -68,7 +72,7 @@ def train(
     if resume:
         _require_begun(what, folder)
     say(f"{what.run_id} on {where}", quiet)
-    record = _run(what, folder, root, where, checkpoint_every, tensorboard, quiet)
+    record = _run(what, folder, root, where, engine, checkpoint_every, tensorboard, quiet)
     if as_json:
         print_json(record.summary())
     else:
@@ -168,6 +172,7 @@ def _run(
     out: Path,
     root: Path | None,
     device: str,
+    engine: Engine,
     checkpoint_every: float,
     tensorboard: bool,
     quiet: bool,
@@ -191,6 +196,7 @@ def _run(
                 out,
                 root=root,
                 device=device,
+                engine=engine,
                 checkpoint_every_seconds=checkpoint_every,
                 on_step=on_step,
                 on_epoch=on_epoch,

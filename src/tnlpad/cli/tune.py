@@ -53,7 +53,7 @@ def tune(
             data,
             field=field,
             values=_values(values),
-            seeds=_seeds(seeds),
+            seeds=seed_list(seeds),
             noise=noise,
             protocol=protocol,
             method=method,
@@ -75,7 +75,7 @@ def _values(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _seeds(text: str) -> list[int]:
+def seed_list(text: str) -> list[int]:
     """`1-3` or `1,2,5`, and both together."""
     seeds: list[int] = []
     for part in _values(text):

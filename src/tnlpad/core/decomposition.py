@@ -322,12 +322,29 @@ class Decomposition(Optimizer):
             return deepcopy(model.state_dict())
 
     def norms(self) -> dict[str, Tensor]:
-        """‖σ‖, ‖γ‖ and ‖σ − anchor‖ ("drift") over all decomposed weights, as device scalars."""
+        """‖σ‖, ‖γ‖ and ‖σ − anchor‖ ("drift") over all decomposed weights, as device scalars.
+
+        Over SGD with momentum m also "averaged_gradient", (1 − m)·‖momentum of σ‖: the norm of the running mean of g,
+        up to β1 and weight decay. γ is pulled to zero while β2 is above it, and released when β2 falls below.
+        """
         sigma, gamma, anchor = (
             _flat([getattr(parts, part) for parts in self._parts]) for part in ("sigma", "gamma", "anchor")
         )
         drift = torch._foreach_sub(sigma, anchor)
-        return {name: norms(v) for name, v in (("sigma", sigma), ("gamma", gamma), ("drift", drift))}
+        values = {name: norms(v) for name, v in (("sigma", sigma), ("gamma", gamma), ("drift", drift))}
+        if averages := self._averaged_gradient():
+            values["averaged_gradient"] = norms(averages)
+        return values
+
+    def _averaged_gradient(self) -> list[Tensor]:
+        """(1 − m)·momentum of every σ that has one."""
+        return [
+            (1 - parts.group["momentum"]) * momentum
+            for parts in self._parts
+            if parts.group.get("momentum") and not parts.group.get("dampening")
+            for sigma in parts.sigma
+            if (momentum := self.base.state.get(sigma, {}).get("momentum_buffer")) is not None
+        ]
 
     # Guards against silently wrong numbers
 

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tnlpad.core.parts import Parts
+from tnlpad.core.parts import Parts, same_layout
 
 BLOCK = 1024
 WARPS = 4
@@ -182,16 +182,14 @@ class FusedSGD:
                 momentum = self.base_state[leaf].get("momentum_buffer")
                 if momentum is None:
                     self.base_state[leaf]["momentum_buffer"] = torch.zeros_like(leaf)
-                elif momentum.stride() != leaf.stride():  # loaded from a model with another memory format
+                elif not same_layout(momentum, leaf):  # loaded from a model with another memory format
                     self.base_state[leaf]["momentum_buffer"] = torch.empty_like(leaf).copy_(momentum)
             momenta.append([self.base_state[leaf]["momentum_buffer"] for leaf in leaves])
         return parts.sigma, parts.gamma, parts.anchor, momenta[0], momenta[1], parts.weights
 
     def accepts(self) -> bool:
         """Whether every weight has a gradient laid out in memory as the weight is."""
-        return all(
-            w.grad is not None and w.grad.stride() == w.stride() and w.grad.dtype == w.dtype for w in self.weights
-        )
+        return all(w.grad is not None and same_layout(w.grad, w) and w.grad.dtype == w.dtype for w in self.weights)
 
     def step(self, beta: Tensor) -> None:
         """Update everything by the gradients as they are; the caller has checked `accepts`."""

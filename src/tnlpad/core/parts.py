@@ -158,3 +158,10 @@ def _wide(value: Tensor, like: Tensor) -> Tensor:
 
 def _wide_dtype(weight: Tensor) -> torch.dtype:
     return torch.promote_types(weight.dtype, torch.float32)
+
+
+def same_layout(first: Tensor, second: Tensor) -> bool:
+    """Whether equal positions lie at equal places; the stride of a dimension of one element means nothing."""
+    return first.shape == second.shape and all(
+        a == b for size, a, b in zip(first.shape, first.stride(), second.stride(), strict=True) if size > 1
+    )

@@ -2,9 +2,13 @@
 
 Every random decision has a stream of its own, named in `STREAMS`, so that methods with the same seed see the same wrong
 labels, the same split and the same batches.
+
+Images that fit lie on the device as one tensor; those of Food-101 and Clothing1M stay in files and are decoded when
+they are asked for. Nobody knows which of these two datasets' labels are wrong, so nothing is measured that needs it.
 """
 
 import inspect
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,33 +20,59 @@ from torch import Tensor, nn
 from tnlpad.data import CIFAR100_SUPERCLASS, human_labels, load
 from tnlpad.data.augment import Augmentation, Augmenter
 from tnlpad.data.catalogue import DatasetInfo, find
+from tnlpad.data.errors import DataError
 from tnlpad.data.loader import DeviceLoader
+from tnlpad.data.root import default_root
 from tnlpad.data.split import legacy_split, split
+from tnlpad.data.stream import StreamImages, StreamLoader
 from tnlpad.experiments.config import RunConfig, check_noise_file
 from tnlpad.methods import METHODS, Method, Setup
-from tnlpad.networks import NETWORKS, build
+from tnlpad.networks import NETWORKS, build, load_pretrained
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
 from tnlpad.training.evaluate import evaluation_mode
 from tnlpad.training.measure import Samples, Sets
-from tnlpad.types import NoisyLabels, RawDataset, Split
+from tnlpad.types import ImageFiles, ImagesAt, Index, NoisyLabels, RawDataset, Split
 
+Images = Tensor | ImageFiles  # in memory, or not
 STREAMS = ("noise", "split", "order", "augment", "network-0", "network-1", "method", "memorisation", "global")
+WEIGHTS_FOLDER = "weights"  # below the root of datasets
+MEASURED_AT_ONCE, FILES_AT_ONCE = 1024, 128  # the images of files are larger, and so is what networks make of them
 MEMORISATION_SAMPLES = 5000  # wrong labels to measure on; a share of 5,000 is known to within a percent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Data:
-    """A dataset with its noise and split, on the device."""
+    """A dataset with its noise and split; labels on the device, and images too unless they stay in files.
+
+    Args:
+        info: What the catalogue says about it.
+        num_classes: How many there are here: of Food-101 a part may be.
+        train, test: Images by dataset index.
+        test_labels: Clean.
+        noisy: Labels of the training images, before and after corruption.
+        given: Those after it, on the device.
+        correct: Where these are right; None if nobody knows.
+        parts: Which of the training images are trained on, and which are held out to validate on.
+        published: Other images to validate on, with clean labels; None if on those held out.
+    """
 
     info: DatasetInfo
-    train_images: Tensor
-    test_images: Tensor
+    num_classes: int
+    train: Images
+    test: Images
     test_labels: Tensor
     noisy: NoisyLabels
-    parts: Split
     given: Tensor
-    correct: Tensor
+    correct: Tensor | None
+    parts: Split
+    published: ImageFiles | None
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many images each set has."""
+        held_out = self.parts.validation if self.published is None else self.published.labels
+        return {"train": len(self.parts.train), "validation": len(held_out), "test": len(self.test_labels)}
 
 
 def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> Data:
@@ -50,49 +80,80 @@ def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> 
     info = find(config.dataset)
     source = info.images_of or info.name
     train_set, test_set = (load(source, root, part) for part in ("train", "test"))
-    if not isinstance(train_set, RawDataset) or not isinstance(test_set, RawDataset):
-        raise ValueError(f"{source} does not fit into memory, and this run needs it to.")
+    in_memory = isinstance(train_set, RawDataset)
+    _require_size(config, info, len(train_set.labels))
+    published = load("clothing1m", root, "validation") if config.validation == "clean" else None
+    noisy = _noisy_labels(config, source, train_set, root)
+    return Data(
+        info=info,
+        num_classes=len(train_set.class_names),
+        train=_images(train_set, device),
+        test=_images(test_set, device),
+        test_labels=torch.from_numpy(test_set.labels).to(device),
+        noisy=noisy,
+        given=torch.from_numpy(noisy.given).to(device),
+        correct=torch.from_numpy(noisy.given == noisy.clean).to(device) if in_memory else None,
+        parts=_parts(config, len(train_set.labels)),
+        published=published,
+    )
+
+
+def _images(dataset: RawDataset | ImageFiles, device: torch.device) -> Images:
+    return torch.from_numpy(dataset.images).to(device) if isinstance(dataset, RawDataset) else dataset
+
+
+def _require_size(config: RunConfig, info: DatasetInfo, found: int) -> None:
+    """A part of a dataset gives other numbers than the whole, and a run's name must not mean both."""
+    expected = config.subset or info.train_size
+    if found != expected:
+        all_or_subset = "all that were published" if config.subset is None else "as subset says"
+        raise DataError(
+            f"{info.name} has {found:,} training images here, and this run is one on {expected:,}, {all_or_subset}. "
+            f"To train on those that are here, as a run of its own, add --set subset={found}."
+        )
+
+
+def _noisy_labels(config: RunConfig, source: str, train_set: RawDataset | ImageFiles, root: Path | None) -> NoisyLabels:
     check_noise_file(config)
     spec = parse_noise(config.noise)
-    human = human_labels(info.name, spec.human or "", root) if spec.kind == "human" else None
-    noisy = make_noisy_labels(
+    return make_noisy_labels(
         spec,
         dataset=source,
         labels=train_set.labels,
         num_classes=len(train_set.class_names),
         seed=config.seed,
-        images=train_set.images,
+        images=train_set.images if isinstance(train_set, RawDataset) else None,
         coarse=CIFAR100_SUPERCLASS if source == "cifar100" else None,
-        human=human,
+        human=human_labels(config.dataset, spec.human or "", root) if spec.kind == "human" else None,
         protocol=config.protocol,
         inputs=config.instance_inputs,
         legacy=config.legacy_streams,
     )
-    size, fraction = len(train_set.labels), config.validation_fraction
-    parts = (
-        legacy_split(size, fraction, config.seed)
-        if config.legacy_streams
-        else split(size, fraction, numpy_stream(config.seed, "split"))
-    )
-    return Data(
-        info=info,
-        train_images=torch.from_numpy(train_set.images).to(device),
-        test_images=torch.from_numpy(test_set.images).to(device),
-        test_labels=torch.from_numpy(test_set.labels).to(device),
-        noisy=noisy,
-        parts=parts,
-        given=torch.from_numpy(noisy.given).to(device),
-        correct=torch.from_numpy(noisy.given == noisy.clean).to(device),
-    )
+
+
+def _parts(config: RunConfig, size: int) -> Split:
+    if config.validation == "clean":
+        return Split(train=np.arange(size), validation=np.arange(0))
+    if config.legacy_streams:
+        return legacy_split(size, config.validation_fraction, config.seed)
+    return split(size, config.validation_fraction, numpy_stream(config.seed, "split"))
 
 
 def prepare_loader(
     config: RunConfig, data: Data, device: torch.device
-) -> tuple[DeviceLoader, dict[str, torch.Generator]]:
+) -> tuple[DeviceLoader | StreamLoader, dict[str, torch.Generator]]:
     """Training batches, and the streams that they and the method are drawn from."""
     streams = {name: torch_stream(config.seed, name) for name in ("order", "augment", "method")}
-    loader = DeviceLoader(
-        data.train_images,
+    if isinstance(data.train, ImageFiles):
+        return _stream_loader(config, data, data.train, streams, device), streams
+    return _device_loader(config, data, data.train, streams, device), streams
+
+
+def _device_loader(
+    config: RunConfig, data: Data, images: Tensor, streams: dict[str, torch.Generator], device: torch.device
+) -> DeviceLoader:
+    return DeviceLoader(
+        images,
         data.given,
         batch_size=config.batch_size,
         mean=data.info.normalisation.mean,
@@ -103,37 +164,92 @@ def prepare_loader(
         order=streams["order"],
         augment=streams["augment"],
     )
-    return loader, streams
 
 
-def prepare_sets(config: RunConfig, data: Data, loader: DeviceLoader, device: torch.device) -> Sets:
-    """What to measure on: noisy validation, clean test, and the wrong labels among those trained on."""
-    validation = torch.from_numpy(data.parts.validation).to(device)
-    train_images = loader.augmenter.plain
-    normalisation = data.info.normalisation
-    test_images = Augmenter(data.test_images, Augmentation(), normalisation.mean, normalisation.std).plain
-    wrong = data.parts.train[data.noisy.given[data.parts.train] != data.noisy.clean[data.parts.train]]
-    if len(wrong) > MEMORISATION_SAMPLES:
-        wrong = np.sort(numpy_stream(config.seed, "memorisation").choice(wrong, MEMORISATION_SAMPLES, replace=False))
-    wrong_index = torch.from_numpy(wrong).to(device)
+def _stream_loader(
+    config: RunConfig, data: Data, files: ImageFiles, streams: dict[str, torch.Generator], device: torch.device
+) -> StreamLoader:
+    resize, crop = _pixels(config)
+    batches = config.batches_per_epoch
+    return StreamLoader(
+        files,
+        labels=data.given,
+        batch_size=config.batch_size,
+        resize=resize,
+        crop=crop,
+        flip=config.flip,
+        mean=data.info.normalisation.mean,
+        std=data.info.normalisation.std,
+        indices=torch.from_numpy(data.parts.train),
+        samples_per_epoch=None if batches is None else batches * config.batch_size,
+        order=streams["order"],
+        augment=streams["augment"],
+        device=device,
+        workers=_decoding_threads(),
+        memory_format=_memory_format(device),
+    )
+
+
+def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
+    """What to measure on: validation, clean test, and the wrong labels among those trained on if they are known."""
+
+    def samples(images: Images, labels: Tensor, chosen: Index | None = None) -> Samples:
+        index = torch.arange(len(labels), device=device) if chosen is None else torch.from_numpy(chosen).to(device)
+        in_files = isinstance(images, ImageFiles)
+        return Samples(
+            images_at=_images_at(config, data, images, device),
+            index=index.cpu() if in_files else index,  # where it is used
+            labels=labels[index],
+            batch_size=FILES_AT_ONCE if in_files else MEASURED_AT_ONCE,
+        )
+
+    wrong = _wrong_labels(config, data)
+    if data.published is None:
+        validation = samples(data.train, data.given, data.parts.validation)
+    else:
+        validation = samples(data.published, torch.from_numpy(data.published.labels).to(device))
     return Sets(
-        validation=Samples(images_at=train_images, index=validation, labels=data.given[validation]),
-        test=Samples(
-            images_at=test_images,
-            index=torch.arange(len(data.test_labels), device=device),
-            labels=data.test_labels,
-        ),
-        wrong=Samples(images_at=train_images, index=wrong_index, labels=data.given[wrong_index])
-        if len(wrong)
-        else None,
+        validation=validation,
+        test=samples(data.test, data.test_labels),
+        wrong=samples(data.train, data.given, wrong) if len(wrong) else None,
         correct=data.correct,
     )
 
 
-def prepare_method(config: RunConfig, data: Data, generator: torch.Generator, device: torch.device) -> Method:
-    """The method with its networks and optimizers; the generator is its own stream."""
-    channels, height, width = data.train_images.shape[1:]
-    options = {"num_classes": len(data.info.class_names), "in_channels": channels}
+def _wrong_labels(config: RunConfig, data: Data) -> Index:
+    """Samples to measure memorisation on, if it is known which labels are wrong."""
+    train = data.parts.train
+    if data.correct is None:
+        return train[:0]
+    wrong: Index = train[data.noisy.given[train] != data.noisy.clean[train]]
+    if len(wrong) > MEMORISATION_SAMPLES:
+        wrong = np.sort(numpy_stream(config.seed, "memorisation").choice(wrong, MEMORISATION_SAMPLES, replace=False))
+    return wrong
+
+
+def _images_at(config: RunConfig, data: Data, images: Images, device: torch.device) -> ImagesAt:
+    mean, std = data.info.normalisation.mean, data.info.normalisation.std
+    if isinstance(images, Tensor):
+        return Augmenter(images, Augmentation(), mean, std).plain
+    resize, crop = _pixels(config)
+    return StreamImages(
+        images,
+        resize=resize,
+        crop=crop,
+        mean=mean,
+        std=std,
+        device=device,
+        workers=_decoding_threads(),
+        memory_format=_memory_format(device),
+    )
+
+
+def prepare_method(
+    config: RunConfig, data: Data, generator: torch.Generator, device: torch.device, root: Path | None = None
+) -> Method:
+    """The method with its networks and optimizers; the generator is its own stream, the root where weights lie."""
+    channels, height, width = _image_shape(config, data.train)
+    options = {"num_classes": data.num_classes, "in_channels": channels}
     if config.stem_padding is not None:
         options["stem_padding"] = config.stem_padding
     if "image_size" in inspect.signature(NETWORKS[config.network]).parameters:
@@ -141,11 +257,16 @@ def prepare_method(config: RunConfig, data: Data, generator: torch.Generator, de
 
     def network(number: int) -> nn.Module:
         with global_torch_stream(config.seed, f"network-{number}"):
-            built = build(config.network, **options).to(device)
+            built = build(config.network, **options)
+        if config.pretrained is not None:
+            _load_weights(config, built, root)
+        built.to(device)
         for parameter in built.parameters():
             if parameter.ndim == 4:
                 parameter.data = parameter.data.contiguous(memory_format=_memory_format(device))
         _require_fit(config.network, built, torch.zeros(1, channels, height, width, device=device))
+        if config.compiled:
+            built.compile(dynamic=False)
         return built
 
     # A graph reads the learning rate from device memory.
@@ -163,6 +284,30 @@ def prepare_method(config: RunConfig, data: Data, generator: torch.Generator, de
     return entry.build(entry.config(**config.options), setup)
 
 
+def _load_weights(config: RunConfig, network: nn.Module, root: Path | None) -> None:
+    """Published weights from the folder beside the datasets; the last layer stays as it is if its classes are others.
+
+    Two networks begin with the same weights then, and differ in that layer.
+    """
+    if config.method == "standard_2x":
+        raise ValueError(
+            f"standard_2x adds a second random draw to its weights, in which those of {config.pretrained} would drown. "
+            "Use standard, or --set pretrained=none."
+        )
+    assert config.pretrained is not None
+    path = (root or default_root()) / WEIGHTS_FOLDER / config.pretrained
+    if not path.is_file():
+        raise DataError(
+            f"{path} is missing, the weights that this run begins with. Put the file there (PyTorch publishes its own "
+            "at https://download.pytorch.org/models/), or train from scratch with --set pretrained=none."
+        )
+    head = next(name for name, module in network.named_modules() if module is network.classifier)
+    try:
+        load_pretrained(network, path, head=head)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{config.network} cannot begin with {path}: {error}") from error
+
+
 @torch.no_grad()
 def _require_fit(name: str, network: nn.Module, image: Tensor) -> None:
     """Refuse a network that cannot take these images before a run has begun with it."""
@@ -172,6 +317,27 @@ def _require_fit(name: str, network: nn.Module, image: Tensor) -> None:
     except (ValueError, RuntimeError) as error:
         shape = " × ".join(map(str, image.shape[1:]))
         raise ValueError(f"{name} cannot take images of {shape} ({error}) Choose another network.") from error
+
+
+def _image_shape(config: RunConfig, images: Images) -> tuple[int, int, int]:
+    """Channels, height, width."""
+    if isinstance(images, Tensor):
+        channels, height, width = images.shape[1:]
+        return channels, height, width
+    _, crop = _pixels(config)
+    return 3, crop, crop
+
+
+def _pixels(config: RunConfig) -> tuple[int, int]:
+    """Of the shorter side, and of the square cut out of it."""
+    assert config.resize is not None, "checked with the configuration"
+    assert config.crop is not None, "checked with the configuration"
+    return config.resize, config.crop
+
+
+def _decoding_threads() -> int:
+    """One for each core that this process may use; their number changes no image."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory_format(device: torch.device) -> torch.memory_format:

@@ -12,10 +12,13 @@ import torch
 
 from tnlpad.experiments.config import RunConfig, command, departures
 from tnlpad.experiments.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets
+from tnlpad.methods import Method
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.training.checkpoint import CheckpointError
+from tnlpad.training.engine import EngineName
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
+from tnlpad.training.measure import Sets
 
 
 def run(
@@ -24,7 +27,9 @@ def run(
     *,
     root: Path | None = None,
     device: str = "cpu",
+    engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
+    on_prepared: Callable[[Method, Data, Sets], None] | None = None,
     on_step: Callable[[int, int, int], None] | None = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> RunFolder:
@@ -35,7 +40,8 @@ def run(
         out: The folder of all runs.
         root: Where datasets lie.
         device: Where to train.
-        checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
+        on_prepared: Told what is about to be trained, for those who look at it after some epoch.
+        engine, checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
     """
     folder = RunFolder(out / config.run_id)
     if folder.finished:
@@ -44,8 +50,10 @@ def run(
     # Before anything is written: what cannot start leaves no trace.
     data = prepare_data(config, root, place)
     loader, streams = prepare_loader(config, data, place)
-    sets = prepare_sets(config, data, loader, place)
-    method = prepare_method(config, data, streams["method"], place)
+    sets = prepare_sets(config, data, place)
+    method = prepare_method(config, data, streams["method"], place, root)
+    if on_prepared is not None:
+        on_prepared(method, data, sets)
     with folder.lock():
         if folder.summary_file.exists():  # finished by another process in the meantime
             return checked(folder, config)
@@ -61,6 +69,8 @@ def run(
                     streams=streams,
                     device=place,
                     bf16=config.precision == "bfloat16",
+                    compiled=config.compiled,
+                    engine=engine,
                     checkpoint_every_seconds=checkpoint_every_seconds,
                     on_step=on_step,
                     on_epoch=on_epoch,
@@ -97,15 +107,11 @@ def summarise(
         "settings": departures(config),
         "chosen": {key: best[key] for key in keys},
         "last": {key: last[key] for key in keys},
-        "selection": "first epoch of the highest noisy validation accuracy",
+        "selection": f"first epoch of the highest {config.validation} validation accuracy",
         "epochs_run": len(history),
         "stopped": "by patience" if len(history) < config.epochs else "at the last epoch",
-        "samples": {
-            "train": len(data.parts.train),
-            "validation": len(data.parts.validation),
-            "test": len(data.test_labels),
-        },
-        "wrong_labels": float((~data.correct).double().mean()),
+        "samples": data.sizes,
+        "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
         "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
         "machine": torch.cuda.get_device_name() if device.type == "cuda" else platform.machine(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "numpy")}},

@@ -20,6 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
+from tnlpad.core.parts import same_layout
+from tnlpad.core.select import kth_largest
 from tnlpad.methods.forward import forward
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
@@ -34,25 +36,21 @@ class CdrConfig:
     gradual_epochs: int = 1
 
 
-def kth_largest(values: Tensor, k: Tensor) -> Tensor:
-    """The k-th largest of one-dimensional values, with k a device scalar, so that it may change under a graph."""
-    # On a GPU a full sort beats torch.kthvalue, which works in a single block: 0.6 ms and 76 ms for 11 million values
-    # on an H200.
-    ascending = torch.sort(values).values
-    return ascending.index_select(0, (len(values) - k).long().reshape(1)).squeeze(0)
-
-
 @torch.no_grad()
 def hold_back(weights: Sequence[Tensor], keep: Tensor) -> None:
     """Scale the gradients of the share `keep` of all weights with the largest |g·w|, and zero the others."""
-    gradients = [weight.grad for weight in weights if weight.grad is not None]
-    moved = [weight for weight in weights if weight.grad is not None]
-    importance = torch._foreach_mul(gradients, moved)
-    torch._foreach_abs_(importance)
-    flat = torch.cat([value.flatten() for value in importance])
-    threshold = kth_largest(flat, rounded_down(keep * len(flat)).clamp(min=1))
-    for gradient, value in zip(gradients, importance, strict=True):
-        gradient.mul_((value >= threshold) * keep.to(gradient.dtype))
+    pairs = [in_memory_order(weight.grad, weight) for weight in weights if weight.grad is not None]
+    gradients, values = ([pair[k] for pair in pairs] for k in range(2))
+    importance = torch.cat(torch._foreach_mul(gradients, values)).abs_()
+    threshold = kth_largest(importance, rounded_down(keep * len(importance)).clamp(min=1))
+    factors = importance.ge_(threshold).mul_(keep)
+    torch._foreach_mul_(gradients, factors.split([len(gradient) for gradient in gradients]))
+
+
+def in_memory_order(gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in one dimension, the gradient without moving it: one launch then serves tensors of any memory format."""
+    moved = weight if same_layout(gradient, weight) else torch.empty_like(gradient).copy_(weight)
+    return gradient.as_strided((gradient.numel(),), (1,)), moved.as_strided((gradient.numel(),), (1,))
 
 
 class Cdr:

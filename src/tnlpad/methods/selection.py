@@ -30,11 +30,12 @@ def forget_rate(epoch: int, noise_rate: float, gradual_epochs: int = 10, schedul
 def ranks(scores: Tensor, among: Tensor | None = None) -> Tensor:
     """The place of every sample when sorted by score, smallest first; equal scores keep their order.
 
-    With a mask `among` only its samples are counted, and only their places mean something.
+    Scores may have several rows, each a ranking of its own. With a mask `among` only its samples are counted, and only
+    their places mean something.
     """
-    order = torch.argsort(scores.detach(), stable=True)
-    counted = torch.ones_like(order) if among is None else among[order].long()
-    return torch.empty_like(order).scatter_(0, order, torch.cumsum(counted, 0) - 1)
+    order = torch.argsort(scores.detach(), dim=-1, stable=True)
+    counted = torch.ones_like(order) if among is None else among.gather(-1, order).long()
+    return torch.empty_like(order).scatter_(-1, order, torch.cumsum(counted, -1) - 1)
 
 
 def rounded_down(count: Tensor) -> Tensor:
@@ -51,8 +52,8 @@ def keep_count(size: Tensor | int, forget: Tensor) -> Tensor:
 def smallest(scores: Tensor, forget: Tensor, among: Tensor | None = None) -> Tensor:
     """True for the samples to keep: those of the smallest scores, of the whole batch or of a part of it."""
     if among is None:
-        return ranks(scores) < keep_count(len(scores), forget)
-    return among & (ranks(scores, among) < keep_count(among.sum(), forget))
+        return ranks(scores) < keep_count(scores.shape[-1], forget)
+    return among & (ranks(scores, among) < keep_count(among.sum(-1, keepdim=True), forget))
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tnlpad.training.engine import compiled_if
 from tnlpad.types import ImagesAt
 
 
@@ -45,11 +46,19 @@ def evaluate(
     """Measure a network on the samples at `index`; `labels` are those of the samples, in the same order."""
     if len(index) == 0:
         raise ValueError("No samples to measure on: index is empty.")
-    predictions, losses = [], torch.zeros((), dtype=torch.float64, device=labels.device)
+    size = min(batch_size, len(index))
+    # All batches have one size, because compiled networks are compiled for one: the last is filled up with its end.
+    filler = index[-1:].expand(-len(index) % size)
+    predictions, losses = [], []
     with evaluation_mode(network), torch.autocast(labels.device.type, torch.bfloat16, enabled=bf16):
-        for part, part_labels in zip(torch.split(index, batch_size), torch.split(labels, batch_size), strict=True):
-            logits = network(images_at(part)).float()
-            losses += F.cross_entropy(logits, part_labels, reduction="sum")
+        for part, part_labels in zip(
+            torch.cat([index, filler]).split(size),
+            torch.cat([labels, labels[-1:].expand(len(filler))]).split(size),
+            strict=True,
+        ):
+            with compiled_if(size == batch_size):
+                logits = network(images_at(part)).float()
+            losses.append(F.cross_entropy(logits, part_labels, reduction="none"))
             predictions.append(logits.argmax(1))
-    predicted = torch.cat(predictions)
-    return Measured(accuracy=(predicted == labels).double().mean(), loss=losses / len(labels), predictions=predicted)
+    predicted, loss = torch.cat(predictions)[: len(index)], torch.cat(losses)[: len(index)]
+    return Measured(accuracy=(predicted == labels).double().mean(), loss=loss.double().mean(), predictions=predicted)

@@ -14,7 +14,8 @@ import torch
 
 from tnlpad.methods.protocol import Method
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
-from tnlpad.training.measure import Sets, measure
+from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
+from tnlpad.training.measure import Evaluator, Sets, measure
 from tnlpad.training.schedule import DecayTakesEffect, learning_rate, set_learning_rate
 from tnlpad.types import BatchSource, Clock, RunFiles
 
@@ -63,8 +64,10 @@ def train(
     streams: Streams,
     device: torch.device,
     bf16: bool = False,
+    compiled: bool = False,
+    engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
-    on_step: Callable[[int, int, int], None] | None = None,
+    on_step: OnStep = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> Trained:
     """Train to the end, from wherever the folder's last checkpoint stands.
@@ -75,6 +78,8 @@ def train(
         streams: The random generators that are drawn from on the way, to be saved and restored.
         device: Where it happens.
         bf16: Forward passes in bfloat16 where torch's autocast deems it safe.
+        compiled: Whether to compile what lies between the plan of an epoch and the network; networks come compiled.
+        engine: How steps are carried out: see `tnlpad.training.engine`.
         checkpoint_every_seconds: Leave out checkpoints that would follow the previous one sooner; the last epoch always
             gets one. A killed run repeats the epochs since its last checkpoint, and their records with them.
         on_step: Told epoch, step and steps per epoch, for a progress bar.
@@ -84,37 +89,35 @@ def train(
     folder.keep_epochs(progress.epoch)
     history, best = folder.epochs(), progress.best
     saved = time.perf_counter()
-    for epoch in range(progress.epoch + 1, schedule.epochs + 1):
-        if out_of_patience(history, schedule.patience):
-            break
-        began = time.perf_counter()
-        clock = Clock(epoch=epoch, epochs=schedule.epochs)
-        set_learning_rate(method.optimizers, schedule.rate(epoch))
-        method.begin_epoch(clock)
-        losses = []
-        for step, batch in enumerate(loader, start=1):
-            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                losses.append(method.step(batch, clock))
-            if on_step is not None:
-                on_step(epoch, step, len(loader))
-        mean_loss = _finite_mean(torch.stack(losses).tolist(), epoch, schedule.rate(epoch))
-        trained = time.perf_counter()
-        record: Record = {"epoch": epoch, "learning_rate": schedule.rate(epoch), "train_loss": mean_loss}
-        record |= measure(method, sets, bf16)
-        _require_finite(record, epoch, len(losses))
-        record["validation_accuracy"] = _mean_of_reported(method, record, "validation_accuracy")
-        record["test_accuracy"] = _mean_of_reported(method, record, "test_accuracy")
-        record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
-        history.append(record)
-        if chosen(history) is record:
-            best = shipped_weights(method)
-        folder.append_epoch(record)
-        last = epoch == schedule.epochs or out_of_patience(history, schedule.patience)
-        if last or time.perf_counter() - saved >= checkpoint_every_seconds:
-            save_checkpoint(folder.checkpoint_file, Progress(epoch=epoch, best=best), method, streams, device)
-            saved = time.perf_counter()
-        if on_epoch is not None:
-            on_epoch(record)
+    steps = choose_engine(engine, method, loader, device=device, bf16=bf16, compiled=compiled)
+    evaluator = Evaluator(bf16=bf16, captured=isinstance(steps, Replayed))
+    with own_stream(device):
+        for epoch in range(progress.epoch + 1, schedule.epochs + 1):
+            if out_of_patience(history, schedule.patience):
+                break
+            began = time.perf_counter()
+            clock = Clock(epoch=epoch, epochs=schedule.epochs)
+            set_learning_rate(method.optimizers, schedule.rate(epoch))
+            method.begin_epoch(clock)
+            losses = steps.epoch(clock, on_step)
+            mean_loss = _finite_mean(losses.tolist(), epoch, schedule.rate(epoch))
+            trained = time.perf_counter()
+            record: Record = {"epoch": epoch, "learning_rate": schedule.rate(epoch), "train_loss": mean_loss}
+            record |= measure(method, sets, evaluator)
+            _require_finite(record, epoch, len(losses))
+            record["validation_accuracy"] = _mean_of_reported(method, record, "validation_accuracy")
+            record["test_accuracy"] = _mean_of_reported(method, record, "test_accuracy")
+            record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
+            history.append(record)
+            if chosen(history) is record:
+                best = shipped_weights(method)
+            folder.append_epoch(record)
+            last = epoch == schedule.epochs or out_of_patience(history, schedule.patience)
+            if last or time.perf_counter() - saved >= checkpoint_every_seconds:
+                save_checkpoint(folder.checkpoint_file, Progress(epoch=epoch, best=best), method, streams, device)
+                saved = time.perf_counter()
+            if on_epoch is not None:
+                on_epoch(record)
     if best is None:
         raise ValueError(f"epochs={schedule.epochs}: there is no epoch to train.")
     return Trained(history=history, best=best)

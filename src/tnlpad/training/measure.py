@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.methods.protocol import Method
-from tnlpad.training.evaluate import evaluate
+from tnlpad.training.engine import Captured
+from tnlpad.training.evaluate import Measured, evaluate
 from tnlpad.types import ImagesAt
 
 
@@ -25,6 +26,7 @@ class Samples:
     images_at: ImagesAt
     index: Tensor
     labels: Tensor
+    batch_size: int = 1024
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,22 +46,56 @@ class Sets:
     correct: Tensor | None
 
 
-def measure(method: Method, sets: Sets, bf16: bool = False) -> dict[str, Any]:
+class Evaluator:
+    """`evaluate` on whole sets; with `captured` each pass is a CUDA graph from its second time on."""
+
+    def __init__(self, *, bf16: bool = False, captured: bool = False) -> None:
+        self.bf16, self.captured = bf16, captured
+        # By network and set. σ and w are one network that holds one or the other: they share their passes.
+        self.passes: dict[tuple[nn.Module, Samples], Captured[Measured]] = {}
+
+    def __call__(self, network: nn.Module, samples: Samples) -> Measured:
+        """Measure the network as it is now."""
+
+        def whole() -> Measured:
+            return evaluate(
+                network,
+                samples.images_at,
+                samples.index,
+                samples.labels,
+                batch_size=samples.batch_size,
+                bf16=self.bf16,
+            )
+
+        if not self.captured:
+            return whole()
+        if (network, samples) not in self.passes:
+            self.passes[network, samples] = Captured(whole, eager_runs=1)
+        measured = self.passes[network, samples]()
+        # The next replay writes over its results.
+        return Measured(
+            accuracy=measured.accuracy.clone(), loss=measured.loss.clone(), predictions=measured.predictions.clone()
+        )
+
+
+def measure(method: Method, sets: Sets, evaluator: Evaluator) -> dict[str, Any]:
     """All of it, as plain numbers."""
-    judged = {name: _judge(held, sets, bf16) for name, held in method.judged.items()}
+    judged = {name: _judge(held, sets, evaluator) for name, held in method.judged.items()}
     picked = _picked(method, sets.correct)
     numbers = _numbers({"judged": judged, "selection": picked, "norms": _norms(method)})
     numbers["selection"] = {name: _precision(counts) for name, counts in numbers["selection"].items()}
     return numbers
 
 
-def _judge(held: Callable[[], AbstractContextManager[nn.Module]], sets: Sets, bf16: bool) -> dict[str, Tensor]:
+def _judge(
+    held: Callable[[], AbstractContextManager[nn.Module]], sets: Sets, evaluator: Evaluator
+) -> dict[str, Tensor]:
     results = {}
     with held() as network:
         for name, samples in (("validation", sets.validation), ("test", sets.test), ("wrong", sets.wrong)):
             if samples is None:
                 continue
-            measured = evaluate(network, samples.images_at, samples.index, samples.labels, bf16=bf16)
+            measured = evaluator(network, samples)
             if name == "wrong":
                 results["memorised"] = measured.accuracy
             else:

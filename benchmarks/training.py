@@ -1,0 +1,290 @@
+"""How fast is training, from the data to the update? Whole steps of ResNet-18 on CIFAR-sized images, in one run.
+
+- standard, tnlpad: our loop's engine, the device loader and augmentation included, whole epochs by the wall clock
+- peer: what a user would otherwise run, plain PyTorch: a `DataLoader` with four workers and pinned memory, Pillow
+  transforms, every layer run twice (σ and γ) with the penalties by autograd, TF32, cuDNN's own choice of algorithms
+- saturated: standard at batch 1024, where the GPU has no idle corner left
+- packed: so many of our runs at once, each in its own process, under CUDA MPS where it is there
+
+Each comparison takes turns; the numbers that count are ratios within a turn.
+
+    python -m benchmarks.training [--device cuda|cpu] [--turns 5] [--packed 4,8] [--save record.json]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.machine import leave, machine, ratio, versions
+from tnlpad.core.penalties import LinearGrowth, PowerDecay
+from tnlpad.core.reference import Penalties, branches, two_branch
+from tnlpad.core.split import parameter_groups
+from tnlpad.data.augment import Augmentation
+from tnlpad.data.loader import DeviceLoader
+from tnlpad.methods import METHODS, Setup
+from tnlpad.networks import build
+from tnlpad.rng import torch_stream
+from tnlpad.training.engine import choose_engine, own_stream
+from tnlpad.types import Clock
+
+CLASSES, PADDING = 10, 4
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+TASKS = {  # name: network, samples, channels, side, batch, augmentation
+    "cifar10": ("resnet18", 45_000, 3, 32, 64, Augmentation(crop_padding=PADDING, flip=True)),
+    "fashion_mnist": ("resnet18", 54_000, 1, 28, 32, Augmentation()),
+    "mnist": ("lenet", 54_000, 1, 28, 32, Augmentation()),
+    "cifar100": ("resnet50", 45_000, 3, 32, 64, Augmentation(crop_padding=PADDING, flip=True)),
+}
+
+
+class Ours:
+    """Epochs of one method on random images, as the training loop runs them."""
+
+    def __init__(self, task: str, method: str, device: str, *, batch: int | None = None, samples: int | None = None):
+        network, size, channels, side, usual_batch, augmentation = TASKS[task]
+        size, self.batch = samples or size, batch or usual_batch
+        place, generator = torch.device(device), torch.Generator().manual_seed(0)
+        cuda = place.type == "cuda"
+        images = torch.randint(0, 256, (size, channels, side, side), dtype=torch.uint8, generator=generator)
+        labels = torch.randint(CLASSES, (size,), generator=generator).to(place)
+        self.memory_format = torch.channels_last if cuda else torch.contiguous_format
+        loader = DeviceLoader(
+            images.to(place),
+            labels,
+            batch_size=self.batch,
+            mean=MEAN[:channels],
+            std=STD[:channels],
+            augmentation=augmentation,
+            order=torch_stream(1, "order"),
+            augment=torch_stream(1, "augment"),
+            memory_format=self.memory_format,
+        )
+
+        def fresh(number: int) -> nn.Module:
+            torch.manual_seed(number)
+            built = build(network, num_classes=CLASSES, in_channels=channels).to(place)
+            for parameter in built.parameters():
+                if parameter.ndim == 4:
+                    parameter.data = parameter.data.contiguous(memory_format=self.memory_format)
+            if cuda:
+                built.compile(dynamic=False)
+            return built
+
+        rate: Any = torch.tensor(0.01, device=place) if cuda else 0.01
+        setup = Setup(
+            network=fresh,
+            sgd={"lr": rate, "momentum": 0.9, "weight_decay": 1e-3, "fused": True},
+            labels=labels,
+            num_classes=CLASSES,
+            epochs=100,
+            noise_rate=0.4,
+            generator=generator,
+        )
+        entry = METHODS[method]
+        self.method = entry.build(entry.config(), setup)
+        self.engine = choose_engine("auto", self.method, loader, device=place, bf16=cuda, compiled=cuda)
+        self.place, self.steps, self.samples, self.epochs = place, len(loader), size, 0
+
+    def epoch(self) -> float:
+        """Seconds of one epoch of training."""
+        self.epochs += 1
+        began = time.perf_counter()
+        with own_stream(self.place):
+            clock = Clock(epoch=self.epochs, epochs=10**6)
+            self.method.begin_epoch(clock)
+            self.engine.epoch(clock, None).tolist()
+        return time.perf_counter() - began
+
+
+class Photos(Dataset[tuple[Tensor, int]]):
+    """CIFAR-sized images with the usual transforms, one at a time with Pillow."""
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(0)
+        self.images = generator.integers(0, 256, (45_000, 32, 32, 3), dtype=np.uint8)
+        self.labels = generator.integers(0, CLASSES, 45_000)
+        self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image = ImageOps.expand(Image.fromarray(self.images[index]), PADDING)
+        top, left, flip = (int(torch.randint(n, ())) for n in (2 * PADDING + 1, 2 * PADDING + 1, 2))
+        image = image.crop((left, top, left + 32, top + 32))
+        if flip:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div(255)
+        return pixels.sub(self.mean).div(self.std), int(self.labels[index])
+
+
+def peer(device: str, workers: int) -> Iterator[None]:
+    """Plain PyTorch with the authors' form of the network; one step for every `next`."""
+    torch.manual_seed(0)
+    model = build("resnet18", num_classes=CLASSES, in_channels=3).to(device)
+    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(1))
+    names, sigma, gamma = (groups[0][key] for key in ("param_names", "params", "gamma"))
+    doubled = two_branch(model, dict(zip(names, sigma, strict=True)), dict(zip(names, gamma, strict=True))).train()
+    penalties = Penalties(*(list(side.values()) for side in branches(doubled)), LinearGrowth(1e-4), PowerDecay(0.6))
+    optimizer = torch.optim.SGD(doubled.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-3)
+    loader = DataLoader(Photos(), batch_size=64, shuffle=True, num_workers=workers, pin_memory=device == "cuda")
+    while True:
+        penalties.start_epoch()
+        for images, labels in loader:
+            outputs = doubled(images.to(device, non_blocking=True))
+            loss = nn.functional.cross_entropy(outputs, labels.to(device, non_blocking=True)) + penalties.value()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield
+
+
+@contextmanager
+def as_users_set_it() -> Iterator[None]:
+    """TF32 and cuDNN's search for the fastest algorithm."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.benchmark = False
+
+
+def timed(step: Callable[[], object], count: int, device: str) -> float:
+    """Seconds per call."""
+    began = time.perf_counter()
+    for _ in range(count):
+        step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - began) / count
+
+
+def packed(task: str, method: str, processes: int, seconds: float) -> dict[str, float]:
+    """Images per second of so many runs at once, each a process of its own; all are warm before the clock starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.training", "--child", folder, "--task", task, "--method", method]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        children = [
+            subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True, env=environment)
+            for _ in range(processes)
+        ]
+        while len(list(Path(folder).glob("ready-*"))) < processes:
+            if any(child.poll() for child in children):
+                raise RuntimeError("A packed run failed: see above.")
+            time.sleep(0.05)
+        (Path(folder) / "go").touch()
+        results = [json.loads(child.communicate()[0].splitlines()[-1]) for child in children]
+    return {
+        "images_per_second": sum(each["images_per_second"] for each in results),
+        "gigabytes_each": max(each["gigabytes"] for each in results),
+    }
+
+
+def child(folder: Path, task: str, method: str, seconds: float) -> None:
+    """One of the packed runs: warm up, wait for the others, train for a while."""
+    torch.set_num_threads(1)
+    run = Ours(task, method, "cuda")
+    run.epoch()
+    (folder / f"ready-{os.getpid()}").touch()
+    while not (folder / "go").exists():
+        run.epoch()  # keeps the GPU as busy as it will be
+    began, epochs = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        run.epoch()
+        epochs += 1
+    rate = epochs * run.samples / (time.perf_counter() - began)
+    free, total = torch.cuda.mem_get_info()
+    print(
+        json.dumps(
+            {"images_per_second": rate, "gigabytes": torch.cuda.max_memory_reserved() / 1e9, "free": free / total}
+        )
+    )
+
+
+def compare_steps(device: str, turns: int, workers: int) -> dict[str, Any]:
+    samples = None if device == "cuda" else 128
+    runs = {name: Ours("cifar10", name, device, samples=samples) for name in ("standard", "tnlpad")}
+    runs["saturated"] = Ours("cifar10", "standard", device, batch=1024 if device == "cuda" else 64, samples=samples)
+    for name, run in runs.items():
+        print(f"{name}: warm after {run.epoch():.0f} s", file=sys.stderr)
+    steps = peer(device, workers)
+    with as_users_set_it():
+        timed(lambda: next(steps), 20 if device == "cuda" else 1, device)
+    times: dict[str, list[float]] = {name: [] for name in (*runs, "peer")}
+    for _ in range(turns):
+        for name, run in runs.items():
+            times[name].append(run.epoch() / run.steps)
+        with as_users_set_it():
+            times["peer"].append(timed(lambda: next(steps), 100 if device == "cuda" else 1, device))
+    batch = {name: run.batch for name, run in runs.items()} | {"peer": 64}
+    return {
+        "step_ms": {name: 1000 * median(values) for name, values in times.items()},
+        "images_per_second": {name: batch[name] / median(values) for name, values in times.items()},
+        "tnlpad_over_standard": ratio(times["tnlpad"], times["standard"]),
+        "peer_over_tnlpad": ratio(times["peer"], times["tnlpad"]),
+        "standard_share_of_saturated": ratio(
+            [batch["standard"] / t for t in times["standard"]], [batch["saturated"] / t for t in times["saturated"]]
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--packed", default="", help="how many runs at once, such as 4,8")
+    parser.add_argument("--task", default="cifar10", choices=list(TASKS))
+    parser.add_argument("--method", default="tnlpad", choices=list(METHODS))
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--skip-steps", action="store_true", help="only what is packed")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(arguments.child, arguments.task, arguments.method, arguments.seconds)
+        return
+    record: dict[str, Any] = {
+        "benchmark": "training",
+        "device": arguments.device,
+        "machine": machine(arguments.device),
+        "versions": versions(),
+        "turns": arguments.turns,
+        "workers": arguments.workers,
+        "command": f"python -m benchmarks.training --device {arguments.device} --turns {arguments.turns}"
+        + (f" --packed {arguments.packed} --task {arguments.task}" if arguments.packed else ""),
+    }
+    if not arguments.skip_steps:
+        record |= compare_steps(arguments.device, arguments.turns, arguments.workers)
+        for name, value in record["step_ms"].items():
+            print(f"{name:<10} {value:9.3f} ms a step  {record['images_per_second'][name]:>9.0f} images/s")
+        for name in ("tnlpad_over_standard", "peer_over_tnlpad", "standard_share_of_saturated"):
+            print(f"{name:<30} {record[name]['median']:.3f} ({record[name]['low']:.3f} to {record[name]['high']:.3f})")
+    for count in filter(None, arguments.packed.split(",")):
+        result = packed(arguments.task, arguments.method, int(count), arguments.seconds)
+        record.setdefault("packed", {}).setdefault(arguments.task, {})[count] = result
+        line = f"{arguments.task}: {count} at once {result['images_per_second']:.0f} images/s"
+        if "images_per_second" in record and arguments.task == "cifar10":
+            result["share_of_saturated"] = result["images_per_second"] / record["images_per_second"]["saturated"]
+            line += f", {result['share_of_saturated']:.3f} of saturated"
+        print(f"{line}, {result['gigabytes_each']:.1f} GB each", flush=True)
+    leave(record, arguments.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+import warnings
+
+import pytest
+import torch
+
+from tests.training import toy
+from tnlpad.data.augment import Augmentation
+from tnlpad.data.loader import DeviceLoader
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_method, prepare_sets
+from tnlpad.methods import METHODS
+from tnlpad.training import engine as engines
+from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, own_stream
+from tnlpad.training.measure import Evaluator, measure
+from tnlpad.training.schedule import set_learning_rate
+from tnlpad.types import Clock
+
+CPU = torch.device("cpu")
+gpu = pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def on_gpu(test):
+    for mark in gpu:
+        test = mark(test)
+    return test
+
+
+def parts(method="standard", device=CPU, **settings):
+    """A run on the digits, taken apart: 1,294 training images make twenty batches of 64 and a short one."""
+    config = configure("digits", noise="symmetric:0.4", method=method, settings=settings)
+    data = prepare_data(config, None, device)
+    loader, streams = prepare_loader(config, data, device)
+    sets = prepare_sets(config, data, device)
+    return prepare_method(config, data, streams["method"], device), loader, sets
+
+
+def trained(engine, method, epochs):
+    """The losses of some epochs, in a row."""
+    losses = []
+    for epoch in range(1, epochs + 1):
+        clock = Clock(epoch=epoch, epochs=epochs)
+        method.begin_epoch(clock)
+        losses.append(engine.epoch(clock, None))
+    return torch.cat(losses)
+
+
+def weights(method):
+    return [parameter for o in method.optimizers for group in o.param_groups for parameter in group["params"]]
+
+
+def test_steps_from_a_plan_are_the_steps_from_a_loader(monkeypatch):
+    """What is captured on a GPU, run as it is."""
+    monkeypatch.setattr(engines, "EAGER_STEPS", 10**9)
+    (first, loader, _), (second, other_loader, _) = parts(), parts()
+    losses = [trained(Eager(first, loader), first, 2), trained(Replayed(second, other_loader), second, 2)]
+    assert len(losses[0]) == 2 * len(loader)
+    assert torch.equal(*losses)
+    for a, b in zip(weights(first), weights(second), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", [Eager, Replayed])
+def test_every_step_is_told(kind, monkeypatch):
+    monkeypatch.setattr(engines, "EAGER_STEPS", 10**9)
+    method, loader, _ = parts()
+    told = []
+    clock = Clock(epoch=3, epochs=5)
+    method.begin_epoch(clock)
+    kind(method, loader).epoch(clock, lambda *where: told.append(where))
+    assert told == [(3, step, len(loader)) for step in range(1, len(loader) + 1)]
+
+
+def test_the_choice():
+    method, loader = toy.Plain(), toy.Loader()
+    planned = DeviceLoader(
+        torch.zeros(4, 1, 2, 2, dtype=torch.uint8),
+        torch.zeros(4),
+        batch_size=2,
+        mean=[0],
+        std=[1],
+        augmentation=Augmentation(),
+    )
+    assert isinstance(choose_engine("auto", method, planned, device=CPU), Eager)
+    assert isinstance(choose_engine("eager", method, planned, device=torch.device("cuda")), Eager)
+    assert isinstance(choose_engine("auto", method, loader, device=torch.device("cuda")), Eager)
+    assert isinstance(choose_engine("auto", method, planned, device=torch.device("cuda")), Replayed)
+    with pytest.raises(ValueError, match=r"does not go with the device cpu: use \"auto\""):
+        choose_engine("graph", method, planned, device=CPU)
+    with pytest.raises(ValueError, match="streamed from files"):
+        choose_engine("graph", method, loader, device=torch.device("cuda"))
+    with pytest.raises(ValueError, match="engine='graf': choose"):
+        choose_engine("graf", method, loader, device=CPU)
+
+
+def test_what_cannot_be_captured_goes_on_with_one_warning(monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    calls = []
+    captured = Captured(lambda: calls.append(1) or len(calls), eager_runs=2)
+    assert [captured(), captured()] == [1, 2]
+    with pytest.warns(UserWarning, match="No CUDA graph, .* slower: operation not permitted when stream is capturing$"):
+        assert captured() == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert captured() == 4
+
+
+def test_a_cpu_needs_no_stream():
+    with own_stream(CPU):
+        pass
+
+
+@on_gpu
+@pytest.mark.parametrize("method", METHODS)
+def test_graph_and_eager_agree_to_the_bit(method):
+    """Three epochs, 63 steps, in deterministic float32: losses, weights, selections, and what is measured."""
+    device, results = torch.device("cuda"), []
+    torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        for kind in (Eager, Replayed):
+            built, loader, sets = parts(method, device)
+            engine, evaluator = kind(built, loader), Evaluator(captured=kind is Replayed)
+            measured = []
+            with own_stream(device):
+                losses = []
+                for epoch in range(1, 6):
+                    clock = Clock(epoch=epoch, epochs=6)
+                    set_learning_rate(built.optimizers, 0.01 / epoch)
+                    built.begin_epoch(clock)
+                    losses.append(engine.epoch(clock, None))
+                    measured.append(measure(built, sets, evaluator))
+            if kind is Replayed:
+                assert len(engine.sizes) == 2
+                assert all(each.graph is not None for each in engine.sizes.values())
+                assert all(each.graph is not None for each in evaluator.passes.values())
+            results.append((torch.cat(losses), weights(built), dict(built.selections), measured))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    eager, graph = results
+    assert torch.equal(eager[0], graph[0])
+    assert all(torch.equal(a, b) for a, b in zip(eager[1], graph[1], strict=True))
+    assert all(torch.equal(picked, graph[2][name]) for name, picked in eager[2].items())
+    assert eager[3] == graph[3]
+
+
+@on_gpu
+@pytest.mark.parametrize("method", ["standard", "tnlpad"])
+def test_compiled_and_bfloat16_agree_within_rounding(method):
+    """The losses of 50 steps; bfloat16 has eight bits."""
+    device, curves = torch.device("cuda"), {}
+    for name, kind, compiled in (("eager", Eager, False), ("compiled", Eager, True), ("graph", Replayed, True)):
+        built, loader, _ = parts(method, device, compiled=compiled)
+        with own_stream(device):
+            engine = (
+                Eager(built, loader, bf16=True) if kind is Eager else Replayed(built, loader, bf16=True, compiled=True)
+            )
+            curves[name] = trained(engine, built, 3)[:50]
+    torch.testing.assert_close(curves["compiled"], curves["graph"], rtol=0.03, atol=0.03)
+    torch.testing.assert_close(curves["compiled"], curves["eager"], rtol=0.03, atol=0.03)
+
+
+@on_gpu
+def test_a_run_on_the_gpu_killed_and_resumed_is_the_same_run(tmp_path):
+    from tnlpad.experiments.config import device_settings
+    from tnlpad.experiments.run import run
+
+    class Stop(Exception):
+        pass
+
+    def stop_after(record):
+        if record["epoch"] == 3:
+            raise Stop
+
+    settings = {**device_settings("cuda"), "epochs": 6, "compiled": False}
+    config = configure("digits", noise="symmetric:0.4", settings=settings)
+    whole = run(config, tmp_path / "whole", device="cuda")
+    with pytest.raises(Stop):
+        run(config, tmp_path / "parts", device="cuda", on_epoch=stop_after)
+    resumed = run(config, tmp_path / "parts", device="cuda")
+    eager = run(config, tmp_path / "eager", device="cuda", engine="eager")
+
+    def numbers(folder):
+        return [{k: v for k, v in record.items() if k != "seconds"} for record in folder.epochs()]
+
+    assert numbers(resumed) == numbers(whole)
+    assert numbers(eager) == numbers(whole)
