@@ -2,10 +2,11 @@ import errno
 import json
 import multiprocessing
 import os
+import threading
 
 import pytest
 
-from tnlpad.records.store import RecordError, RunFolder, find_runs, to_json, write_by_rename
+from tnlpad.records.store import RecordError, RunFolder, RunInUse, find_runs, to_json, write_by_rename
 
 CONFIG = {"dataset": "digits", "milestones": [10, 20]}
 
@@ -233,12 +234,37 @@ def test_two_processes_never_work_on_the_same_run(folder):
     other = context.Process(target=hold, args=(folder.path, held, release))
     other.start()
     assert held.wait(20)
-    with pytest.raises(RecordError, match="worked on by another process"), folder.lock():
+    assert folder.in_use
+    with pytest.raises(RunInUse, match="worked on by another process"), folder.lock():
         pytest.fail("both have it")
     other.kill()  # the lock dies with its holder
     other.join()
+    assert not folder.in_use
     with folder.lock():
         pass
+
+
+def test_looking_whether_a_run_is_in_use_leaves_nothing_and_hinders_no_one(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert not run.in_use
+    assert not run.path.exists()
+    with run.lock():
+        assert run.in_use
+    stop = threading.Event()
+
+    def look():
+        while not stop.wait(0.005):
+            RunFolder(run.path).in_use  # noqa: B018
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(20):
+            with run.lock():
+                pass
+    finally:
+        stop.set()
+        looking.join()
 
 
 def test_the_lock_is_given_back_after_an_error(folder):

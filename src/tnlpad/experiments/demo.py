@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.split import parameter_groups
-from tnlpad.experiments.executors import run_local
+from tnlpad.experiments.executors import execute
 from tnlpad.networks import small_cnn
 from tnlpad.noise import corrupt, symmetric
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
@@ -246,7 +246,8 @@ def run_demo(config: DemoConfig | None = None, *, workers: int = 1, progress: Pr
 
     Args:
         config: The paper's settings unless given.
-        workers: How many networks to train at once; see `executors.run_local`. The numbers do not depend on it.
+        workers: How many networks to train at once; more than one are processes of their own. The numbers do not
+            depend on it.
         progress: Called with the number of networks trained and their total, after each.
     """
     config = config or DemoConfig()
@@ -316,10 +317,13 @@ def _train_all(jobs: Sequence[Job], workers: int, progress: Progress | None) -> 
     raw = load_raw_digits()
     outcomes: dict[Job, dict[str, Curves]] = {}
     report(0, len(jobs))
-    trained = run_local(partial(train, raw), jobs, workers=workers)
+    # A process for one worker would only take longer: nothing here is large enough to crash.
+    trained = execute(partial(train, raw), jobs, workers=workers if workers > 1 else 0)
     with closing(trained):  # at once, also when `progress` raises: processes must not go on for no one
-        for job, curves in trained:
-            outcomes[job] = curves
+        for outcome in trained:
+            if outcome.value is None:
+                raise RuntimeError(f"{outcome.job} failed: {outcome.error}\n{outcome.traceback or ''}")
+            outcomes[outcome.job] = outcome.value
             report(len(outcomes), len(jobs))
     return outcomes
 

@@ -18,9 +18,15 @@ from typing import Any, BinaryIO, NoReturn
 
 Record = dict[str, Any]
 
+SECONDS_TO_BEAR_A_LOOK = 0.5  # `in_use` holds the lock for an instant
+
 
 class RecordError(Exception):
     """A record that is damaged, in use, or not what it should be; the message names the file and the way out."""
+
+
+class RunInUse(RecordError):
+    """Another process is working on the run."""
 
 
 @contextmanager
@@ -60,6 +66,7 @@ class RunFolder:
         self.summary_file = self.path / "summary.json"
         self.checkpoint_file = self.path / "checkpoint.pt"
         self.model_file = self.path / "model.safetensors"
+        self.lock_file = self.path / "lock"
 
     @property
     def begun(self) -> bool:
@@ -144,15 +151,28 @@ class RunFolder:
         from filelock import FileLock, Timeout
 
         self._make()
-        lock = FileLock(self.path / "lock", timeout=0)
+        lock = FileLock(self.lock_file)
         try:
-            lock.acquire()
+            lock.acquire(timeout=SECONDS_TO_BEAR_A_LOOK, poll_interval=SECONDS_TO_BEAR_A_LOOK / 10)
         except Timeout as error:
-            raise RecordError(f"{self.path} is being worked on by another process. Wait for it, or stop it.") from error
+            raise RunInUse(f"{self.path} is being worked on by another process. Wait for it, or stop it.") from error
         try:
             yield
         finally:
             lock.release()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a process is working on the run at this moment."""
+        from filelock import FileLock, Timeout
+
+        if not self.lock_file.exists():
+            return False
+        try:
+            with FileLock(self.lock_file).acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
 
     def _make(self) -> None:
         try:

@@ -1,0 +1,211 @@
+"""A grid's progress on stderr: a live display where someone is looking, a line for every run where not."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tnlpad.cli.output import say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tnlpad.experiments.config import RunConfig
+    from tnlpad.experiments.grid import Ended
+
+SHOWN_AT_WORK = 8
+SECONDS_BETWEEN_LINES = 10
+LOOKED_AT = 4 * SHOWN_AT_WORK  # every second, and perhaps over a network
+
+
+class Progress(Protocol):
+    """Whoever is told how a grid goes on."""
+
+    def on_end(self, ended: "Ended") -> None:
+        """A run has ended."""
+
+    def on_wait(self, count: int) -> None:
+        """Only runs of other processes are left, so many."""
+
+
+@contextmanager
+def grid_progress(
+    configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], out: Path, jobs: int, quiet: bool
+) -> "Iterator[Progress]":
+    """Shows how these runs go on.
+
+    Args:
+        configs: The runs, in the order in which they start.
+        expected: Seconds that each is expected to take, by its name; None where nobody knows.
+        out: The folder of runs, where those at work are looked up.
+        jobs: How many run at once, for a first guess at the time left.
+        quiet: Show nothing.
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    tally = Tally(configs, expected, jobs)
+    if quiet:
+        yield _Silent()
+    elif not console.is_terminal:
+        yield _Lines(tally)
+    else:
+        display = _Display(tally, out)
+        with Live(get_renderable=display.render, console=console, refresh_per_second=1, transient=True):
+            yield display
+
+
+@contextmanager
+def telling(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Shows what someone says about a long computation; where no one is looking, a line now and then."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet:
+        yield lambda words: None
+    elif console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+    else:
+        yield _now_and_then(SECONDS_BETWEEN_LINES)
+
+
+def _now_and_then(seconds: float) -> Callable[[str], None]:
+    last = time.monotonic() - seconds
+
+    def tell(words: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            say(words)
+
+    return tell
+
+
+class Tally:
+    """How many runs ended and how, and how long the others will take at the pace so far."""
+
+    def __init__(self, configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], jobs: int) -> None:
+        self.epochs = {config.run_id: config.epochs for config in configs}
+        self.total, self.ended, self.failed, self.waiting = len(configs), 0, 0, 0
+        known = [seconds for run_id in self.epochs if (seconds := expected.get(run_id)) is not None]
+        typical = sum(known) / len(known) if known else 1.0
+        self._work = {run_id: expected.get(run_id) or typical for run_id in self.epochs}
+        self._first_guess = sum(self._work.values()) / jobs if known else None
+        self._work_done, self._began = 0.0, time.monotonic()
+
+    def on_end(self, ended: "Ended") -> None:
+        self.ended += 1
+        self.failed += ended.error is not None
+        self.epochs.pop(ended.run_id, None)
+        work = self._work.pop(ended.run_id, 0.0)
+        if ended.error is None:  # a failure takes no time, and says nothing about the others'
+            self._work_done += work
+
+    @property
+    def seconds_left(self) -> float | None:
+        """By what was done since the start; at first by what was expected."""
+        if not self._work_done:
+            return self._first_guess
+        return (time.monotonic() - self._began) * sum(self._work.values()) / self._work_done
+
+    def __str__(self) -> str:
+        parts = [f"{self.ended} of {self.total} runs"]
+        parts += [f"{self.failed} failed"] if self.failed else []
+        left = self.seconds_left
+        parts += [f"{duration(left)} left"] if left is not None and self.ended < self.total else []
+        parts += [f"waiting for {self.waiting} of another process"] if self.waiting else []
+        return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """In the unit that fits: "40 s", "12 min", "3.4 h", "1,240 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 10 else f"{hours:,.0f} h"
+
+
+def machine_time(seconds: float, kind: str) -> str:
+    """As it is counted out: "12.3 GPU hours", "4 CPU minutes"."""
+    hours, minutes = seconds / 3600, max(1, round(seconds / 60))
+    if hours >= 1:
+        return f"{hours:,.1f} {kind} hours"
+    return f"{minutes} {kind} minute" + ("s" if minutes > 1 else "")
+
+
+def in_a_line(ended: "Ended") -> str:
+    """A run and how it ended."""
+    if ended.error is not None:
+        return f"{ended.run_id} failed: {ended.error.splitlines()[0]}"
+    if ended.test_accuracy is None:
+        return f"{ended.run_id} was finished by another process"
+    again = f", attempt {ended.attempts}" if ended.attempts > 1 else ""
+    return f"{ended.run_id} test {100 * ended.test_accuracy:.1f} % in {duration(ended.seconds or 0.0)}{again}"
+
+
+class _Silent:
+    def on_end(self, ended: "Ended") -> None:
+        pass
+
+    def on_wait(self, count: int) -> None:
+        pass
+
+
+class _Lines:
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+
+    def on_end(self, ended: "Ended") -> None:
+        self.tally.on_end(ended)
+        say(f"{in_a_line(ended)} ({self.tally})")
+
+    def on_wait(self, count: int) -> None:
+        if count != self.tally.waiting:
+            self.tally.waiting = count
+            say(str(self.tally))
+
+
+class _Display:
+    """A bar, the runs at work with their epochs, and the last failure."""
+
+    def __init__(self, tally: Tally, out: Path) -> None:
+        self.tally, self.out, self.failure = tally, out, ""
+
+    def on_end(self, ended: "Ended") -> None:
+        self.tally.on_end(ended)
+        if ended.error is not None:
+            self.failure = in_a_line(ended)
+
+    def on_wait(self, count: int) -> None:
+        self.tally.waiting = count
+
+    def render(self) -> "RenderableType":
+        """Called by the display's own thread, once a second."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        at_work = islice(self._at_work(), SHOWN_AT_WORK)
+        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in at_work]
+        failed = [Text(self.failure, style="red", no_wrap=True, overflow="ellipsis")] if self.failure else []
+        head = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=self.tally.total, completed=self.tally.ended, width=20)
+        head.add_row(bar, Text(str(self.tally)))
+        return Group(head, *lines, *failed)
+
+    def _at_work(self) -> Iterator[str]:
+        """Runs start in order, so those at work are among the first that have not ended."""
+        from tnlpad.records.store import RecordError, RunFolder
+
+        for run_id, epochs in list(self.tally.epochs.items())[:LOOKED_AT]:
+            folder = RunFolder(self.out / run_id)
+            with suppress(RecordError):  # damaged: it will say so itself
+                if folder.begun:
+                    yield f"  epoch {len(folder.epochs()):>3}/{epochs}  {run_id}"

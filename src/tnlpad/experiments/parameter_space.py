@@ -1,0 +1,369 @@
+"""The paper's two drawings of parameter space, computed: where w, σ and γ go, and how far each penalty lets them go.
+
+**A problem with two weights.** Images have two features. The first tells the two classes apart. The second is noise,
+but on training images with a wrong label it leans towards that label: a large network has plenty of such features by
+chance, and learns wrong labels through them. On new images it is noise and nothing else. The loss is ½(1 − y·w·x)², so
+clean and noisy optimum are solutions of linear equations: the first over many new images with clean labels, the second
+over the training images with the labels as given. The first feature is much the larger, so plain gradient descent
+first runs towards the clean optimum and then, slowly, along the second weight to the noisy one. The decomposition is
+the real `Decomposition` over SGD. Every step sees all training images; an epoch is a number of steps.
+
+**A real run.** The same paths of a small network on digits, in the plane of the two main directions of its w and σ. Its
+clean optimum is where plain training ends that starts from the same weights and sees the clean labels: a stand-in,
+since a network has many.
+
+Nothing is chosen by looking at distances: epochs are chosen by accuracy on noisy validation labels, as everywhere.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tnlpad.core.decomposition import Decomposition
+from tnlpad.core.penalties import PowerDecay
+from tnlpad.core.split import parameter_groups
+from tnlpad.experiments.config import RunConfig, command, configure
+from tnlpad.experiments.run import run
+from tnlpad.methods import Method
+from tnlpad.records.store import to_json, write_by_rename
+from tnlpad.training.loop import Record
+
+NAME = "parameter_space"
+Points = NDArray[np.float64]  # a row for the start and one after every epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Two features, two classes, and how to train on them.
+
+    Args:
+        seed: Of the features and of which labels are wrong.
+        train_images, validation_images, test_images: How many of each; the first two have wrong labels.
+        noise_rate: The share of labels that are wrong.
+        spread: Standard deviation of the first feature around +1 and −1.
+        lean: How far the second feature leans towards a wrong label, on training images.
+        noise: Standard deviation of the second feature.
+        start: The weights before training, where the gradient is below 1 as that of a network is; γ starts at 0.
+        epochs, steps_per_epoch, learning_rate, momentum, c1, c2: As everywhere.
+        other_c2: Values of c2 to compare with.
+        stages: Epochs at which to show how far σ and γ go.
+        contour_margin, contour_points: Of the grid on which the two losses are computed, for contour lines.
+    """
+
+    seed: int = 1
+    train_images: int = 100
+    validation_images: int = 2000
+    test_images: int = 20000
+    noise_rate: float = 0.3
+    spread: float = 0.5
+    lean: float = 0.5
+    noise: float = 0.2
+    start: tuple[float, float] = (-0.4, -0.4)
+    epochs: int = 100
+    steps_per_epoch: int = 10
+    learning_rate: float = 0.004
+    momentum: float = 0.9
+    c1: float = 1e-4
+    c2: float = 1.5
+    other_c2: tuple[float, ...] = (0.3, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)
+    stages: tuple[int, int, int] = (2, 10, 100)
+    contour_margin: float = 0.5
+    contour_points: int = 61
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Images:
+    """Features, a row for each image, with labels ±1."""
+
+    features: Tensor
+    clean: Tensor
+    given: Tensor
+
+    def accuracy(self, weights: Points, labels: Tensor) -> list[float]:
+        """Of each row of weights."""
+        agree = (torch.from_numpy(weights) @ self.features.T) * labels > 0
+        return [float(share) for share in agree.double().mean(dim=1)]
+
+
+def compute(
+    out: Path,
+    *,
+    root: Path | None = None,
+    device: str = "cpu",
+    problem: Problem = Problem(),
+    dataset: str = "digits",
+    noise: str = "symmetric:0.4",
+    c2: float = 1.0,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 1,
+) -> Path:
+    """Make `OUT/parameter_space.json`, in seconds and always the same.
+
+    Args:
+        out: The folder of all runs.
+        root, device, dataset, noise, c2, settings, seed: Of the real run; its γ starts at 0, so that all start alike.
+        problem: The one with two weights.
+    """
+    document = {
+        "kind": NAME,
+        "two_weights": two_weights(problem),
+        "real_run": _real_run(root, device, dataset, noise, c2, dict(settings or {}), seed),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{NAME}.json"
+    write_by_rename(path, to_json(document))
+    return path
+
+
+# Two weights ----------------------------------------------------------------------------------------------------------
+
+
+def two_weights(problem: Problem) -> dict[str, Any]:
+    """Optima, paths, chosen epochs, distances, and what other values of c2 do; plain data."""
+    train, validation, test = make_images(problem)
+    clean, noisy = optimum(test.features, test.clean), optimum(train.features, train.given)
+    plain = _plain_path(problem, train)
+    paths = {"plain": plain, **_decomposed_paths(problem, train, problem.c2)}
+    judged = {name: paths[name] for name in ("plain", "w", "sigma")}
+    validated = {name: validation.accuracy(path, validation.given) for name, path in judged.items()}
+    return {
+        "problem": asdict(problem),
+        "clean_optimum": _rounded(clean),
+        "noisy_optimum": _rounded(noisy),
+        "paths": {name: _rounded(path) for name, path in paths.items()},
+        "distance_to_clean": {name: _rounded(_distances(path, clean)) for name, path in judged.items()},
+        "test_accuracy": {name: _rounded(test.accuracy(path, test.clean)) for name, path in judged.items()},
+        "chosen_epoch": {name: _first_best(shares) for name, shares in validated.items()},
+        "beta2": _rounded([PowerDecay(problem.c2)(t) for t in range(1, problem.epochs + 1)]),
+        "other_c2": [_with_c2(problem, c2, train, test, clean) for c2 in problem.other_c2],
+        "losses": _losses(problem, paths, clean, noisy, train, test),
+    }
+
+
+def make_images(problem: Problem) -> tuple[Images, Images, Images]:
+    """For training, validation and testing; the last two are new images."""
+    generator = torch.Generator().manual_seed(problem.seed)
+
+    def draw(count: int, leaning: bool) -> Images:
+        clean = torch.ones(count, dtype=torch.float64)
+        clean[1::2] = -1
+        wrong = torch.zeros(count, dtype=torch.float64)
+        wrong[torch.randperm(count, generator=generator)[: round(problem.noise_rate * count)]] = 1
+        given = clean * (1 - 2 * wrong)
+        noise = torch.randn(2, count, generator=generator, dtype=torch.float64)
+        second = problem.noise * noise[1] + (problem.lean * wrong * given if leaning else 0)
+        features = torch.stack([clean + problem.spread * noise[0], second], dim=1)
+        return Images(features=features, clean=clean, given=given)
+
+    sizes = (problem.train_images, problem.validation_images, problem.test_images)
+    train, validation, test = (draw(size, leaning=number == 0) for number, size in enumerate(sizes))
+    return train, validation, test
+
+
+def optimum(features: Tensor, labels: Tensor) -> Points:
+    """The weights of least loss."""
+    weights: Points = torch.linalg.lstsq(features, labels.unsqueeze(1)).solution.squeeze(1).numpy()
+    return weights
+
+
+def loss(weights: Tensor, features: Tensor, labels: Tensor) -> Tensor:
+    """½(1 − y·w·x)², mean over the images; several rows of weights at once if there are."""
+    return 0.5 * (1 - labels * (weights @ features.T)).square().mean(dim=-1)
+
+
+def _layer(problem: Problem) -> nn.Linear:
+    layer = nn.Linear(2, 1, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([problem.start]))
+    return layer
+
+
+def _descend(
+    problem: Problem, layer: nn.Linear, optimizer: torch.optim.Optimizer, train: Images, look: Callable[[], None]
+) -> None:
+    """Train, and look before the first epoch and after every one."""
+    look()
+    for _ in range(problem.epochs):
+        if isinstance(optimizer, Decomposition):
+            optimizer.start_epoch()
+        for _ in range(problem.steps_per_epoch):
+            optimizer.zero_grad()
+            loss(layer.weight[0], train.features, train.given).backward()
+            optimizer.step()
+        look()
+
+
+def _plain_path(problem: Problem, train: Images) -> Points:
+    layer, points = _layer(problem), []
+    optimizer = torch.optim.SGD(layer.parameters(), lr=problem.learning_rate, momentum=problem.momentum)
+    _descend(problem, layer, optimizer, train, lambda: points.append(layer.weight[0].detach().clone()))
+    return torch.stack(points).numpy()
+
+
+def _decomposed_paths(problem: Problem, train: Images, c2: float) -> dict[str, Points]:
+    layer = _layer(problem)
+    optimizer = Decomposition(
+        parameter_groups(layer),
+        torch.optim.SGD,
+        lr=problem.learning_rate,
+        momentum=problem.momentum,
+        c1=problem.c1,
+        c2=c2,
+    )
+    points: dict[str, list[Tensor]] = {"w": [], "sigma": [], "gamma": []}
+
+    def look() -> None:
+        points["w"].append(layer.weight[0].detach().clone())
+        for name in ("sigma", "gamma"):
+            points[name].append(optimizer.state[layer.weight][name][0].clone())
+
+    _descend(problem, layer, optimizer, train, look)
+    return {name: torch.stack(path).numpy() for name, path in points.items()}
+
+
+def _with_c2(problem: Problem, c2: float, train: Images, test: Images, clean: Points) -> dict[str, float]:
+    """Where another c2 ends."""
+    paths = _decomposed_paths(problem, train, c2)
+    ends = {name: paths[name][-1:] for name in ("w", "sigma")}
+    return {
+        "c2": c2,
+        **{f"{name}_distance": round(float(_distances(end, clean)[0]), 4) for name, end in ends.items()},
+        **{f"{name}_accuracy": round(test.accuracy(end, test.clean)[0], 4) for name, end in ends.items()},
+        "gamma_norm": round(float(np.linalg.norm(paths["gamma"][-1])), 4),
+    }
+
+
+def _losses(
+    problem: Problem, paths: Mapping[str, Points], clean: Points, noisy: Points, train: Images, test: Images
+) -> dict[str, Any]:
+    """Both losses on a grid around everything that is drawn."""
+    corners = np.concatenate([*paths.values(), clean[None], noisy[None]])
+    low, high = corners.min(axis=0) - problem.contour_margin, corners.max(axis=0) + problem.contour_margin
+    x, y = (np.linspace(low[k], high[k], problem.contour_points) for k in (0, 1))
+    grid = torch.from_numpy(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
+    shape = (len(y), len(x))
+    return {
+        "x": _rounded(x),
+        "y": _rounded(y),
+        "given_labels": _rounded(loss(grid, train.features, train.given).numpy().reshape(shape)),
+        "clean_labels": _rounded(loss(grid, test.features[:2000], test.clean[:2000]).numpy().reshape(shape)),
+    }
+
+
+# A real run -----------------------------------------------------------------------------------------------------------
+
+
+def _real_run(
+    root: Path | None, device: str, dataset: str, noise: str, c2: float, settings: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    """The four paths of a network, flattened into the plane of the two main directions of w and σ."""
+
+    def config(method: str, with_noise: str, own: Mapping[str, Any]) -> RunConfig:
+        return configure(dataset, noise=with_noise, method=method, seed=seed, settings={**settings, **own})
+
+    configs = {
+        "clean": config("standard", "none", {}),
+        "plain": config("standard", noise, {}),
+        "tnlpad": config("tnlpad", noise, {"init": "zero", "c2": c2}),
+    }
+    watched = {name: _watch(each, root, device) for name, each in configs.items()}
+    plain, w, sigma = watched["plain"]["w"], watched["tnlpad"]["w"], watched["tnlpad"]["sigma"]
+    clean = watched["clean"]["w"][-1]
+    middle, axes, explained = _plane(np.concatenate([plain, w, sigma, clean[None]]))
+    paths = {"plain": plain, "w": w, "sigma": sigma}
+    flat = {name: (path - middle) @ axes for name, path in paths.items()}
+    return {
+        "dataset": dataset,
+        "noise": noise,
+        "network": configs["plain"].network,
+        "c2": c2,
+        "seed": seed,
+        "weights": plain.shape[1],
+        "explained": _rounded(explained),
+        "clean_end": _rounded((clean - middle) @ axes),
+        "paths": {name: _rounded(path) for name, path in flat.items()},
+        "distance_to_clean": {name: _rounded(_distances(path, clean)) for name, path in paths.items()},
+        "gamma_norm": _rounded(np.linalg.norm(w - sigma, axis=1)),
+        "test_accuracy": {
+            "plain": _rounded(watched["plain"]["w_test"]),
+            "w": _rounded(watched["tnlpad"]["w_test"]),
+            "sigma": _rounded(watched["tnlpad"]["sigma_test"]),
+        },
+        "chosen_epoch": {
+            "plain": _first_best(watched["plain"]["w_validation"]),
+            "w": _first_best(watched["tnlpad"]["w_validation"]),
+            "sigma": _first_best(watched["tnlpad"]["sigma_validation"]),
+        },
+        "commands": {name: command(each) for name, each in configs.items()},
+    }
+
+
+def _watch(config: RunConfig, root: Path | None, device: str) -> dict[str, Points]:
+    """Train a run to its end, and keep by judged weights all of them, before training and after every epoch."""
+    methods: list[Method] = []
+    found: dict[str, list[Any]] = {}
+
+    def look() -> None:
+        for name, held in methods[0].judged.items():
+            with held() as network:
+                vector = torch.cat([p.detach().flatten() for p in network.parameters()])
+            found.setdefault(name, []).append(vector.double().cpu().numpy())
+
+    def prepared(method: Method, *_: Any) -> None:
+        methods.append(method)
+        look()
+
+    def after(record: Record) -> None:
+        look()
+        for name, judged in record["judged"].items():
+            for part in ("test", "validation"):
+                found.setdefault(f"{name}_{part}", [np.nan]).append(judged[f"{part}_accuracy"])
+
+    with tempfile.TemporaryDirectory() as folder:
+        run(
+            config,
+            Path(folder),
+            root=root,
+            device=device,
+            checkpoint_every_seconds=float("inf"),
+            on_prepared=prepared,
+            on_epoch=after,
+        )
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def _plane(points: Points) -> tuple[Points, Points, Points]:
+    """Mean, two main directions as columns, and the share of the variance along each."""
+    middle = points.mean(axis=0)
+    _, lengths, directions = np.linalg.svd(points - middle, full_matrices=False)
+    axes = directions[:2].T
+    axes *= np.where((points[-1] - points[0]) @ axes < 0, -1.0, 1.0)  # the sign is free: paths go right and up
+    return middle, axes, lengths[:2] ** 2 / (lengths**2).sum()
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+def _distances(path: Points, place: Points) -> Points:
+    distances: Points = np.linalg.norm(path - place, axis=1)
+    return distances
+
+
+def _first_best(accuracies: Sequence[float] | Points) -> int:
+    """The first epoch of the highest accuracy; element 0 is the start, which nobody chooses."""
+    return int(np.argmax(np.asarray(accuracies)[1:])) + 1
+
+
+def _rounded(values: Any, digits: int = 5) -> Any:
+    """Plain lists; a number that there is none of is None."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 0:
+        return None if np.isnan(array) else round(float(array), digits)
+    return [_rounded(value, digits) for value in array]

@@ -1,0 +1,297 @@
+"""The paper's tables and figures as runs: what to run for each, and what is to be computed beside.
+
+A table or figure is a list of experiments (`tnlpad.paper.cells`); with seeds and a protocol they become configurations.
+A run that several cells need is planned once.
+"""
+
+import dataclasses
+import difflib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from tnlpad.data.catalogue import find
+from tnlpad.data.datasets import require_layout
+from tnlpad.data.errors import DataError
+from tnlpad.data.root import default_root
+from tnlpad.experiments.config import Protocol, RunConfig, configure, device_settings
+from tnlpad.experiments.estimate import KnownFrom, Pace, paces, seconds_left
+from tnlpad.experiments.executors import execute
+from tnlpad.experiments.grid import STATES, Standing, State, standing
+from tnlpad.methods import METHODS
+from tnlpad.paper.cells import (
+    FIGURES,
+    SMOKE,
+    SMOKE_SETTINGS,
+    SMOKE_TITLE,
+    TABLES,
+    Cell,
+    Curve,
+    cells,
+    curves,
+    identity,
+    noise_name,
+    smoke_curves,
+)
+
+EVERYTHING = "all"
+DATASETS = "datasets"
+TITLES = {
+    DATASETS: "The datasets",
+    **TABLES,
+    **FIGURES,
+    SMOKE: SMOKE_TITLE,
+    EVERYTHING: "Every table and figure of the paper",
+}
+NOT_YET: Literal["not available yet"] = "not available yet"
+ALL_STATES = (*STATES, NOT_YET)
+UNFINISHED: tuple[State, ...] = ("running", "begun", "missing")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A run, and the cells and curves that it serves; without a configuration where there is an obstacle."""
+
+    experiment: Cell | Curve
+    seed: int
+    serves: tuple[str, ...]
+    config: RunConfig | None
+    run_id: str | None
+    obstacle: str | None = None
+
+
+def experiments(target: str) -> tuple[Cell | Curve, ...]:
+    """What a table or figure is made of."""
+    if target == SMOKE:
+        return (*cells(SMOKE), *(curve for figure in FIGURES for curve in smoke_curves(figure)))
+    if target == EVERYTHING:
+        return tuple(each for name in (*TABLES, *FIGURES) for each in experiments(name))
+    if target == DATASETS:
+        return ()
+    if target not in TITLES:
+        raise ValueError(
+            f"{target!r} is no table or figure{_nearest(target, list(TITLES))} There are: {', '.join(TITLES)}."
+        )
+    return cells(target) if target in TABLES else curves(target)
+
+
+def select(
+    every: Sequence[Cell | Curve], *, only: Sequence[str] = (), methods: Sequence[str] = ()
+) -> list[Cell | Curve]:
+    """Those in one of these places of the table or figure, and of one of these methods or rows.
+
+    Args:
+        every: What to choose from.
+        only: Such as `cifar10`, `symmetric-0.4` or `cifar10/symmetric-0.4`; all if empty.
+        methods: Such as `tnlpad`, or a row's or line's own name; all if empty.
+    """
+    for place in only:
+        if not any(_lies_in(each, place) for each in every):
+            parts = list(dict.fromkeys(part for each in every for part in each.group.split("/")))
+            unknown = next((part for part in _parts(place) if part not in parts), place)
+            raise ValueError(
+                f"--only {place} selects nothing{_nearest(unknown, parts)} There are: {', '.join(parts)}; or several "
+                f"of them, such as {every[0].group}."
+            )
+    for name in methods:
+        if not any(name in _names(each) for each in every):
+            known = list(dict.fromkeys(own for each in every for own in sorted(_names(each))))
+            raise ValueError(f"--methods {name} selects nothing{_nearest(name, known)} There are: {', '.join(known)}.")
+    chosen = [
+        each
+        for each in every
+        if (not only or any(_lies_in(each, place) for place in only))
+        and (not methods or not _names(each).isdisjoint(methods))
+    ]
+    if every and not chosen:
+        raise ValueError(f"--only {','.join(only)} and --methods {','.join(methods)} have nothing in common.")
+    return chosen
+
+
+def plan(
+    chosen: Iterable[Cell | Curve],
+    *,
+    protocol: Protocol = "paper",
+    seeds: Sequence[int] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+) -> list[Planned]:
+    """The runs that these cells and curves need, each once, the first seed of all before the second of any.
+
+    Args:
+        chosen: The cells and curves.
+        protocol: Whom to follow where the paper and its authors' code differ.
+        seeds: None is as many as the paper has trials.
+        settings: Of `--set`, for all of them.
+        device: Where they will run, since precision and compilation are part of a run.
+    """
+    users: dict[tuple[int, str], list[Cell | Curve]] = defaultdict(list)
+    first_seeds: dict[str, RunConfig | None] = {}
+    for each in chosen:
+        runs = identity(each)
+        if runs not in first_seeds:
+            own = {**device_settings(device), **each.settings, **(settings or {})}
+            first_seeds[runs] = _configured(each, protocol, own)
+        for seed in dict.fromkeys(seeds if seeds is not None else range(1, each.trials + 1)):
+            users[seed, runs].append(each)
+    planned = [
+        _planned(users[seed, runs], seed, first_seeds[runs])
+        for seed, runs in sorted(users, key=lambda pair: pair[0])  # stable: within a seed as in the table
+    ]
+    _require_distinct(planned)
+    return planned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A planned run as it stands, and how long it will still take, if that can be said."""
+
+    planned: Planned
+    state: State | Literal["not available yet"]
+    problem: str | None = None
+    seconds_left: float | None = None
+    known_from: KnownFrom | None = None
+
+
+def look(planned: Sequence[Planned], out: Path, device: str) -> list[Seen]:
+    """How every run of a plan stands in a folder; what is there is read once, and nothing is changed."""
+    standings = {each.run_id: standing(each.run_id, out) for each in planned if each.run_id is not None}
+    pace: Pace = {}
+    if any(now.state in UNFINISHED for now in standings.values()):
+        spent = [
+            (each.config, standings[each.run_id].seconds_per_epoch)
+            for each in planned
+            if each.config is not None and each.run_id is not None
+        ]
+        pace = paces(out, spent, read=standings.keys())
+    return [_seen(each, standings[each.run_id] if each.run_id else None, pace, device) for each in planned]
+
+
+def _seen(each: Planned, now: Standing | None, pace: Pace, device: str) -> Seen:
+    if each.config is None or now is None:
+        return Seen(planned=each, state=NOT_YET, problem=each.obstacle)
+    left, source = seconds_left(each.config, now.epochs, pace, device) if now.state in UNFINISHED else (None, None)
+    return Seen(planned=each, state=now.state, problem=now.problem, seconds_left=left, known_from=source)
+
+
+def left_to_run(seen: Iterable[Seen]) -> list[RunConfig]:
+    """Everything that can be run and is not finished, in order; damaged runs as well, since someone must be told."""
+    return [each.planned.config for each in seen if each.planned.config is not None and each.state != "done"]
+
+
+def absent_datasets(configs: Iterable[RunConfig], root: Path | None) -> dict[str, str]:
+    """The datasets of these runs that are not on this machine, each with what to do about it."""
+    absent: dict[str, str] = {}
+    for name in dict.fromkeys(config.dataset for config in configs):
+        for info in (find(name), find(find(name).images_of or name)):
+            if not info.bundled:
+                try:
+                    require_layout(info, root if root is not None else default_root())
+                except DataError as error:
+                    absent.setdefault(name, str(error))
+    return absent
+
+
+def extras(target: str) -> list[str]:
+    """The figures that are computed beside the runs."""
+    return [name for name in EXTRAS if target in (name, SMOKE, EVERYTHING)]
+
+
+def compute_extra(
+    name: str, out: Path, *, smoke: bool, root: Path | None, device: str, tell: Callable[[str], None]
+) -> str | None:
+    """Compute one of them, from wherever it stands, and keep it in the folder of runs; what went wrong, if it did."""
+    compute = partial(EXTRAS[name], root=root, device=device, smoke=smoke, tell=tell)
+    (outcome,) = execute(compute, [out], workers=0)  # with one thread, as every run
+    return outcome.error
+
+
+def _tsne(out: Path, *, root: Path | None, device: str, smoke: bool, tell: Callable[[str], None]) -> None:
+    from tnlpad.experiments.tsne import compute
+
+    if not smoke:
+        compute(out, root=root, device=device, tell=tell)
+        return
+    compute(
+        out,
+        root=root,
+        device=device,
+        dataset="digits",
+        noises=("symmetric:0.4",),
+        epochs=(2, 10, SMOKE_SETTINGS["epochs"]),
+        settings=dict(SMOKE_SETTINGS),
+        tell=tell,
+    )
+
+
+def _parameter_space(out: Path, *, root: Path | None, device: str, smoke: bool, tell: Callable[[str], None]) -> None:
+    from tnlpad.experiments.parameter_space import NAME, compute
+
+    if not (out / f"{NAME}.json").exists():  # it is the same every time
+        tell("parameter_space: two weights, and digits")
+        compute(out, root=root, device=device)
+
+
+EXTRAS = {"tsne": _tsne, "parameter_space": _parameter_space}
+
+
+def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, Any]) -> RunConfig | None:
+    if each.method not in METHODS:
+        return None
+    try:
+        return configure(
+            each.dataset,
+            noise=each.noise,
+            protocol=protocol,
+            method=each.method,
+            network=each.network,
+            settings=settings,
+        )
+    except ValueError as error:
+        raise ValueError(f"{each.name}: {error}") from error
+
+
+def _planned(users: Sequence[Cell | Curve], seed: int, first_seed: RunConfig | None) -> Planned:
+    config = dataclasses.replace(first_seed, seed=seed) if first_seed is not None else None
+    return Planned(
+        experiment=users[0],
+        seed=seed,
+        serves=tuple(each.name for each in users),
+        config=config,
+        run_id=config.run_id if config is not None else None,
+        obstacle=None if config is not None else f"the method {users[0].method} is not available yet",
+    )
+
+
+def _require_distinct(planned: Iterable[Planned]) -> None:
+    """A setting that is given for all of them may be the very one in which they differ."""
+    seen: dict[str, Planned] = {}
+    for each in planned:
+        if each.run_id is not None:
+            other = seen.setdefault(each.run_id, each)
+            if other is not each:
+                raise ValueError(
+                    f"With these settings {other.serves[0]} and {each.serves[0]} are the same run. Leave out the --set "
+                    "in which they differ."
+                )
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else "."
+
+
+def _lies_in(each: Cell | Curve, place: str) -> bool:
+    parts = {*each.group.split("/"), each.dataset, noise_name(each.noise)}
+    return parts.issuperset(_parts(place))
+
+
+def _parts(place: str) -> list[str]:
+    return noise_name(place).strip("/").split("/")
+
+
+def _names(each: Cell | Curve) -> set[str]:
+    return {each.method, each.row if isinstance(each, Cell) else each.label}

@@ -1,0 +1,136 @@
+import io
+
+import pytest
+from rich.console import Console
+
+import tnlpad.cli.grid_progress as progress
+from tnlpad.cli.grid_progress import Tally, duration, grid_progress, in_a_line, machine_time, telling
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.grid import Ended
+from tnlpad.records.store import RunFolder
+
+CONFIGS = [configure("digits", seed=seed) for seed in (1, 2, 3)]
+
+
+def ended(config, **how):
+    return Ended(run_id=config.run_id, config=config, **how)
+
+
+def done(config, **how):
+    return ended(config, test_accuracy=0.875, seconds=3.0, attempts=1, **how)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal in place of stderr; returns what it was sent."""
+    sent = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console", lambda stderr: Console(file=sent, force_terminal=True, width=120, height=40)
+    )
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (130, "2 min"), (7000, "1.9 h"), (4e6, "1,111 h")]
+)
+def test_duration(seconds, words):
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(5, "1 GPU minute"), (1800, "30 GPU minutes"), (4680, "1.3 GPU hours"), (4e7, "11,111.1 GPU hours")],
+)
+def test_machine_time(seconds, words):
+    assert machine_time(seconds, "GPU") == words
+
+
+def test_time_left_is_expected_and_then_measured(clock):
+    expected = {CONFIGS[0].run_id: 10.0, CONFIGS[1].run_id: 30.0, CONFIGS[2].run_id: 20.0}
+    tally = Tally(CONFIGS, expected, jobs=2)
+    assert tally.seconds_left == 30
+    clock[0] += 5
+    tally.on_end(done(CONFIGS[0]))  # 10 seconds of work took 5
+    assert tally.seconds_left == 25
+    assert str(tally) == "1 of 3 runs, 25 s left"
+    tally.on_end(ended(CONFIGS[1], error="too bad"))  # took no time, and leaves nothing to do
+    assert str(tally) == "2 of 3 runs, 1 failed, 10 s left"
+    tally.on_end(done(CONFIGS[2]))
+    assert str(tally) == "3 of 3 runs, 1 failed"
+
+
+def test_nothing_is_said_about_time_that_nobody_knows(clock):
+    tally = Tally(CONFIGS, {}, jobs=2)
+    assert str(tally) == "0 of 3 runs"
+    clock[0] += 8
+    tally.on_end(done(CONFIGS[0]))
+    assert str(tally) == "1 of 3 runs, 16 s left"
+
+
+def test_runs_in_a_line():
+    name = CONFIGS[0].run_id
+    assert in_a_line(done(CONFIGS[0])) == f"{name} test 87.5 % in 3 s"
+    assert in_a_line(ended(CONFIGS[0], test_accuracy=0.875, seconds=3.0, attempts=2)).endswith("in 3 s, attempt 2")
+    assert in_a_line(ended(CONFIGS[0])) == f"{name} was finished by another process"
+    assert in_a_line(ended(CONFIGS[0], error="too bad\nand more")) == f"{name} failed: too bad"
+
+
+def test_lines_where_no_one_is_looking(tmp_path, capsys):
+    with grid_progress(CONFIGS, {}, tmp_path, 2, False) as shown:
+        shown.on_end(done(CONFIGS[0]))
+        for _ in range(2):
+            shown.on_wait(2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    first, second = err.splitlines()
+    assert first.startswith(f"{CONFIGS[0].run_id} test 87.5 % in 3 s (1 of 3 runs")
+    assert second.endswith("waiting for 2 of another process")
+
+
+def test_quiet(tmp_path, capsys):
+    with grid_progress(CONFIGS, {}, tmp_path, 2, True) as shown, telling(True) as tell:
+        shown.on_end(done(CONFIGS[0]))
+        shown.on_wait(1)
+        tell("something")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_live_display_shows_runs_at_work_and_the_last_failure(tmp_path, terminal):
+    folder = RunFolder(tmp_path / CONFIGS[1].run_id)
+    folder.begin(CONFIGS[1].to_json())
+    for epoch in (1, 2):
+        folder.append_epoch({"epoch": epoch})
+    damaged = RunFolder(tmp_path / CONFIGS[2].run_id)
+    damaged.begin(CONFIGS[2].to_json())
+    damaged.epochs_file.write_text("no JSON\n")
+    with grid_progress(CONFIGS, {}, tmp_path, 2, False) as shown:
+        shown.on_end(ended(CONFIGS[0], error="too bad"))
+        shown.on_wait(1)
+        Console(file=terminal, width=120).print(shown.render())
+    text = terminal.getvalue()
+    assert f"epoch   2/60  {CONFIGS[1].run_id}" in text
+    assert f"{CONFIGS[0].run_id} failed: too bad" in text
+    assert "1 of 3 runs, 1 failed, waiting for 1 of another process" in text
+    assert f"/60  {CONFIGS[2].run_id}" not in text
+
+
+def test_telling_now_and_then(clock, capsys):
+    with telling(False) as tell:
+        tell("one")
+        tell("two")
+        clock[0] += progress.SECONDS_BETWEEN_LINES
+        tell("three")
+    assert capsys.readouterr().err == "one\nthree\n"
+
+
+def test_telling_on_a_terminal(terminal):
+    with telling(False) as tell:
+        tell("epoch 1 of 5")
+    assert "\x1b[" in terminal.getvalue()

@@ -1,0 +1,376 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tnlpad.cli import app
+from tnlpad.experiments.reproduce import experiments, plan, select
+from tnlpad.experiments.run import run
+from tnlpad.records.store import RunFolder, find_runs
+
+# A part of the grid, so that figures are not computed beside it.
+PART = ["smoke", "--only", "digits/symmetric-0.2"]
+FAST = ["--set", "epochs=2", "--set", "batch_size=256", "--device", "cpu"]
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs"
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def part(seeds=(1, 2), **settings):
+    """The runs of PART."""
+    given = {"epochs": 2, "batch_size": 256, **settings}
+    return plan(select(experiments("smoke"), only=["digits/symmetric-0.2"]), seeds=seeds, settings=given)
+
+
+def message(result):
+    """stderr without its line breaks, which depend on the width."""
+    return " ".join(result.stderr.split())
+
+
+# The plan
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(out):
+    result = reproduce(*PART, *FAST, "--dry-run", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "smoke: Everything once, on digits" in result.stdout
+    assert "6 runs are left, about 1 CPU minute," in result.stdout
+    assert not out.exists()
+
+
+def test_the_plan_of_a_gpu_can_be_made_without_one(out):
+    result = reproduce("simulated", "--dry-run", "--device", "cuda", "--jobs", 4, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "1,440 runs are left, about" in result.stdout
+    assert "GPU hours. Estimated: 1,440 by recorded steps (" in " ".join(result.stdout.split())
+
+
+def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
+    config = plan(select(experiments("smoke"), only=["digits/symmetric-0.2"]), seeds=[1], device="cuda")[0].config
+    folder = out / config.run_id
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    summary = {"run_id": config.run_id, "config": config.to_json(), "epochs_run": 40, "seconds": {"epochs": 14400}}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    words = [*PART, "--seeds", 1, "--dry-run", "--device", "cuda", "--out", out]
+    assert "2 runs are left, about 8.0 GPU hours. Estimated: 2 by like runs in" in reproduce(*words).stdout
+    result = reproduce(*words, "--jobs", 4)
+    assert "2 runs are left, about 2.0 GPU hours" in result.stdout
+    assert "taken as made 4 at once" in result.stdout
+
+
+def test_json_has_an_entry_for_every_run(out):
+    result = reproduce("simulated", "--seeds", "1-5", "--dry-run", "--json", "--quiet", "--device", "cpu", "--out", out)
+    assert (result.exit_code, result.stderr) == (0, "")
+    entries = json.loads(result.stdout)
+    assert len(entries) == 1440
+    assert entries[0] == {
+        "run_id": entries[0]["run_id"],
+        "state": "missing",
+        "dataset": "mnist",
+        "noise": "symmetric:0.2",
+        "method": "standard",
+        "network": "lenet",
+        "seed": 1,
+        "cells": ["simulated/mnist/symmetric-0.2/standard"],
+        "command": "tnlpad train mnist --noise symmetric:0.2 --method standard --seed 1",
+        "seconds_left": entries[0]["seconds_left"],
+        "problem": None,
+    }
+
+
+def test_what_is_not_available_yet_is_said(out):
+    result = reproduce("semi_supervised", "--dry-run", "--out", out)
+    assert result.exit_code == 0
+    assert "not available yet" in result.stdout
+    assert "the method self is not available yet" in message(result)
+    entries = json.loads(reproduce("semi_supervised", "--dry-run", "--json", "--seeds", 1, "--out", out).stdout)
+    assert {(each["run_id"], each["state"], each["command"]) for each in entries} == {(None, "not available yet", None)}
+
+
+@pytest.mark.parametrize("target", ["beta", "datasets"])
+def test_what_needs_no_runs_points_to_the_report(out, target):
+    for options in (["--dry-run"], []):
+        result = reproduce(target, "--out", out, *options)
+        assert result.exit_code == 0
+        assert f"tnlpad report {out} --out report" in result.stdout
+
+
+def test_states_are_counted(out):
+    first, second, *_ = part()
+    run(first.config, out)
+    folder = RunFolder(out / second.run_id)
+    folder.begin(second.config.to_json())
+    with folder.lock():
+        result = reproduce(*PART, *FAST, "--dry-run", "--json", "--out", out)
+    states = {each["run_id"]: each["state"] for each in json.loads(result.stdout)}
+    assert (states.pop(first.run_id), states.pop(second.run_id)) == ("done", "running")
+    assert set(states.values()) == {"missing"}
+    folder.summary_file.write_text("{")
+    result = reproduce(*PART, *FAST, "--dry-run", "--out", out)
+    assert "damaged" in result.stdout
+    assert "by like runs in" in result.stdout
+    assert f"{folder.summary_file} is damaged" in result.stderr
+
+
+# Wrong words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["smok"], "did you mean smoke?"),
+        (["simulated", "--only", "cifar10/symetric-0.4"], "There are: mnist, symmetric-0.2"),
+        (["simulated", "--methods", "tnlpat"], "did you mean tnlpad?"),
+        (["tsne", "--methods", "tnlpad"], "has no parts to choose from"),
+        (["smoke", "--seeds", "one"], "write 1-3 or 1,2,5"),
+        (["smoke", "--seeds", "3-1"], "names no seed"),
+        (["smoke", "--jobs", "0"], "--jobs"),
+        (["smoke", "--patience", "0"], "--patience"),
+        (["smoke", "--executor", "slurm"], "--executor"),
+        (["smoke", "--protocol", "mine"], "--protocol"),
+        (["smoke", "--set", "epoch=3"], "did you mean epochs?"),
+        (["smoke", "--set", "epochs"], "NAME=VALUE"),
+        (["smoke", "--set", "seed=3"], "with --seed"),
+        (["smoke", "--send-back"], "--send-back is for --executor ray"),
+        (["smoke", "--address", "here:6379"], "--address is for --executor ray"),
+        (["smoke", "--device", "tpu"], "choose cpu, cuda or auto"),
+        (["smoke", "--device", "tpu", "--dry-run"], "choose cpu, cuda or auto"),
+        ([], "TABLE_OR_FIGURE"),
+    ],
+)
+def test_wrong_usage_says_what_is_right_and_leaves_nothing(out, arguments, wanted):
+    result = reproduce(*arguments, "--out", out)
+    assert result.exit_code == 2, result.output
+    assert wanted in message(result)
+    assert not out.exists()
+
+
+def test_an_out_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    result = reproduce(*PART, *FAST, "--out", tmp_path / "file")
+    assert result.exit_code == 2
+    assert "is a file" in result.stderr
+    result = reproduce(*PART, *FAST, "--out", "/proc/nowhere")
+    assert result.exit_code == 1
+    assert "cannot write into" in result.stderr
+
+
+def test_missing_data_are_told_before_anything_is_run(out, tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", lambda *_, **__: pytest.fail("ran"))
+    words = ["simulated", "--only", "mnist", "--device", "cpu", "--root", tmp_path / "data", "--out", out]
+    result = reproduce(*words)
+    assert result.exit_code == 3
+    assert result.stderr.count("tnlpad data get mnist") == 1
+    assert "tnlpad data get mnist" in reproduce(*words, "--dry-run").stderr
+
+
+# Carrying it out
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Run in this process: no other tests of what a worker does are needed."""
+    from tnlpad.experiments.executors import execute
+
+    monkeypatch.setattr(
+        "tnlpad.experiments.executors.execute", lambda function, jobs, *, workers: execute(function, jobs, workers=0)
+    )
+
+
+def test_what_is_missing_is_run_and_a_second_time_nothing(out, here, monkeypatch):
+    run(part()[0].config, out)
+    result = reproduce(*PART, *FAST, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "6 of 6 runs are done" in result.stdout
+    assert f"tnlpad report {out} --out report" in result.stdout
+    assert result.stderr.count(" test ") == 5
+    assert "none of the paper's" in message(result)
+    monkeypatch.setattr("tnlpad.experiments.run.run", lambda *_, **__: pytest.fail("repeated"))
+    again = reproduce(*PART, *FAST, "--out", out)
+    assert (again.exit_code, again.stdout) == (0, result.stdout)
+    assert "Nothing is left to run" in again.stderr
+
+
+def test_failures_are_listed_at_the_end_and_the_others_are_done(out, here):
+    bad = part()[0]
+    folder = RunFolder(out / bad.run_id)
+    folder.begin(bad.config.to_json())
+    folder.summary_file.write_text("{")
+    result = reproduce(*PART, *FAST, "--out", out, "--json", "--quiet")
+    assert result.exit_code == 1
+    entries = {each["run_id"]: each for each in json.loads(result.stdout)}
+    assert "is damaged" in entries.pop(bad.run_id)["problem"]
+    assert {each["state"] for each in entries.values()} == {"done"}
+    assert "1 failed" in result.stderr
+    assert entries[part()[1].run_id]["problem"] is None
+
+
+def test_a_setting_that_ruins_every_run(out, here):
+    result = reproduce(*PART, *FAST, "--set", "learning_rate=1e6", "--out", out, "--quiet")
+    assert result.exit_code == 1
+    assert "6 failed" in result.stderr
+    assert "tnlpad train digits --noise symmetric:0.2" in result.stderr
+
+
+def test_patience_is_part_of_the_runs(out):
+    result = reproduce(*PART, "--patience", 7, "--dry-run", "--json", "--device", "cpu", "--out", out)
+    assert all("--set patience=7" in each["command"] for each in json.loads(result.stdout))
+    assert "at most about" in reproduce(*PART, "--patience", 7, "--dry-run", "--out", out).stdout
+
+
+def test_an_interrupt_keeps_what_is_done(out, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", interrupted)
+    result = reproduce(*PART, *FAST, "--out", out)
+    assert result.exit_code == 130
+    assert "run the command again to go on" in result.stderr
+
+
+def test_ray_is_asked_for_fractions_of_a_gpu(out, monkeypatch):
+    asked = {}
+
+    def on_ray(function, jobs, **options):
+        asked.update(options)
+        yield from ()
+
+    def nothing(configs, folder, *, execute, **_):
+        list(execute(None, []))
+        yield from ()
+
+    monkeypatch.setattr("tnlpad.experiments.ray_executor.execute_on_ray", on_ray)
+    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", nothing)
+    words = ["--executor", "ray", "--device", "cuda", "--jobs", 4, "--address", "head:6379", "--send-back"]
+    result = reproduce(*PART, *words, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert (asked["gpus_per_run"], asked["address"]) == (0.25, "head:6379")
+    assert asked["send_back"] is not None
+    reproduce(*PART, "--executor", "ray", "--device", "cpu", "--out", out)
+    assert (asked["gpus_per_run"], asked["send_back"]) == (0, None)
+
+
+def test_extras_are_computed_after_the_runs_and_their_failures_told(out, monkeypatch):
+    def broken(out, **_):
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr("tnlpad.experiments.reproduce.EXTRAS", {"tsne": broken})
+    assert "beyond that estimate: tsne" in reproduce("smoke", "--dry-run", "--out", out).stdout
+    result = reproduce("tsne", "--device", "cpu", "--out", out)
+    assert result.exit_code == 1
+    assert "no luck" in result.stderr
+
+
+# Killed
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds processes by /proc")
+
+
+class Driver:
+    """`tnlpad reproduce` as a process of its own."""
+
+    def __init__(self, out, *words):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tnlpad", "reproduce", *words, "--jobs", "2", "--device", "cpu", "--out", str(out)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def workers(self):
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+    def end(self, seconds=120):
+        stdout, stderr = self.process.communicate(timeout=seconds)
+        return self.process.returncode, stdout, stderr
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def finished(out):
+    return {folder.path.name: folder.summary_file.stat().st_mtime_ns for folder in find_runs(out) if folder.finished}
+
+
+def assert_whole(out, planned, epochs):
+    """Every run is there once, complete, and no other."""
+    assert {folder.path.name for folder in find_runs(out)} == {each.run_id for each in planned}
+    for folder in find_runs(out):
+        files = {path.name for path in folder.path.iterdir()}
+        assert files <= {"config.json", "epochs.jsonl", "summary.json", "model.safetensors", "lock"}
+        assert [record["epoch"] for record in folder.epochs()] == list(range(1, epochs + 1))
+        assert folder.summary()["epochs_run"] == epochs
+
+
+def test_a_killed_driver_is_started_again_and_nothing_is_lost(out):
+    driver = Driver(out, *PART, "--set", "epochs=8")
+    until(lambda: len(finished(out)) >= 2)
+    driver.process.send_signal(signal.SIGKILL)
+    driver.end()
+    before = finished(out)
+    assert 2 <= len(before) < 6
+    code, stdout, stderr = Driver(out, *PART, "--set", "epochs=8").end()
+    assert code == 0, stderr
+    assert "6 of 6 runs are done" in stdout
+    after = finished(out)
+    assert {name: after[name] for name in before} == before  # none was made a second time
+    assert_whole(out, part(epochs=8, batch_size=64), 8)
+
+
+@needs_proc
+def test_a_killed_worker_costs_nothing_but_time(out):
+    driver = Driver(out, *PART, "--set", "epochs=30")
+    until(lambda: any(folder.epochs() for folder in find_runs(out)))
+    os.kill(driver.workers()[0], signal.SIGKILL)
+    code, stdout, stderr = driver.end()
+    assert code == 0, stderr
+    assert "6 of 6 runs are done" in stdout
+    assert_whole(out, part(epochs=30, batch_size=64), 30)
+
+
+def test_two_drivers_share_the_work(out):
+    drivers = [Driver(out, *PART, "--set", "epochs=8") for _ in range(2)]
+    for code, stdout, stderr in [driver.end() for driver in drivers]:
+        assert code == 0, stderr
+        assert "6 of 6 runs are done" in stdout
+    assert_whole(out, part(epochs=8, batch_size=64), 8)
+
+
+@pytest.mark.long
+def test_the_whole_of_smoke_killed_and_resumed(out):
+    words = ["smoke", "--set", "epochs=2"]
+    driver = Driver(out, *words)
+    until(lambda: len(finished(out)) >= 10)
+    driver.process.send_signal(signal.SIGKILL)
+    driver.end()
+    before = finished(out)
+    assert len(before) < 44
+    code, stdout, stderr = Driver(out, *words).end(seconds=600)
+    assert code == 0, stderr
+    assert "44 of 44 runs are done" in stdout
+    after = finished(out)
+    assert {name: after[name] for name in before} == before
+    assert_whole(out, plan(experiments("smoke"), settings={"epochs": 2}), 2)
+    others = {path.name for path in out.iterdir()} - after.keys()
+    assert others == {"tsne", "tsne.json", "parameter_space.json"}

@@ -1,0 +1,211 @@
+import json
+from functools import partial
+
+import pytest
+
+import tnlpad.experiments.grid as grid
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.executors import Outcome, execute
+from tnlpad.experiments.grid import Job, Result, carry_out, folder_of, moved, run_grid, standing
+from tnlpad.experiments.run import run
+from tnlpad.records.store import RunFolder
+
+HERE = partial(execute, workers=0)
+
+
+def small(seed=1, **settings):
+    """Digits for two epochs: a tenth of a second."""
+    given = {"epochs": 2, "batch_size": 256, **settings}
+    return configure("digits", noise="symmetric:0.4", seed=seed, settings=given)
+
+
+def job(config, out):
+    return Job(config.run_id, config.to_json(), str(out), None, "cpu")
+
+
+def state(config, out):
+    return standing(config.run_id, out).state
+
+
+class Stop(Exception):
+    pass
+
+
+def begun(config, out):
+    """A run that was killed after its first epoch."""
+
+    def on_epoch(record):
+        raise Stop
+
+    with pytest.raises(Stop):
+        run(config, out, on_epoch=on_epoch)
+    return RunFolder(out / config.run_id)
+
+
+# How a run stands
+
+
+def test_states_of_a_run_on_its_way(tmp_path):
+    config = small()
+    assert state(config, tmp_path / "nowhere") == "missing"
+    (tmp_path / config.run_id).mkdir()
+    assert state(config, tmp_path) == "missing"
+    folder = begun(config, tmp_path)
+    assert standing(config.run_id, tmp_path) == grid.Standing(state="begun", epochs=1)
+    with folder.lock():
+        assert standing(config.run_id, tmp_path) == grid.Standing(state="running", epochs=1)
+    run(config, tmp_path)
+    now = standing(config.run_id, tmp_path)
+    assert now.state == "done"
+    assert now.seconds_per_epoch == pytest.approx(folder.summary()["seconds"]["epochs"] / 2)
+    with folder.lock():  # whoever holds it now, finished is finished
+        assert state(config, tmp_path) == "done"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem"),
+    [
+        ("summary.json", "{", "is damaged"),
+        ("summary.json", json.dumps({"run_id": "another"}), "the summary of another run"),
+        ("config.json", "{", "is damaged"),
+        ("epochs.jsonl", '{"epoch": 7}\n', "is not the record of epoch 1"),
+    ],
+)
+def test_damaged_runs_say_what_is_wrong(tmp_path, file, content, problem):
+    config = small()
+    folder = begun(config, tmp_path)
+    (folder.path / file).write_text(content)
+    now = standing(config.run_id, tmp_path)
+    assert now.state == "damaged"
+    assert problem in now.problem
+    assert str(folder.path / file) in now.problem
+
+
+# One job
+
+
+def test_a_job_is_carried_out_and_leaves_no_checkpoint(tmp_path):
+    config = small()
+    result = carry_out(job(config, tmp_path))
+    folder = RunFolder(tmp_path / config.run_id)
+    assert result.state == "done"
+    assert result.test_accuracy == folder.summary()["chosen"]["test_accuracy"]
+    assert not folder.checkpoint_file.exists()
+    assert folder.model_file.exists()
+
+
+def test_a_run_of_another_process_is_left_to_it(tmp_path, monkeypatch):
+    config = small()
+    monkeypatch.setattr("tnlpad.experiments.run.prepare_data", lambda *_: pytest.fail("read data for nothing"))
+    with RunFolder(tmp_path / config.run_id).lock():
+        assert carry_out(job(config, tmp_path)) == Result("busy")
+
+
+def test_a_run_that_another_process_takes_at_the_last_moment(tmp_path, monkeypatch):
+    config = small()
+    monkeypatch.setattr(RunFolder, "in_use", False)
+    monkeypatch.setattr("tnlpad.records.store.SECONDS_TO_BEAR_A_LOOK", 0)
+    with RunFolder(tmp_path / config.run_id).lock():
+        assert carry_out(job(config, tmp_path)) == Result("busy")
+
+
+def test_what_a_person_can_mend_is_an_answer_and_a_bug_is_not(tmp_path, monkeypatch):
+    diverging = carry_out(job(small(learning_rate=1e6), tmp_path))
+    assert diverging.state == "failed"
+    assert "learning rate" in diverging.error
+
+    def bug(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tnlpad.experiments.run.run", bug)
+    with pytest.raises(ZeroDivisionError):
+        carry_out(job(small(), tmp_path))
+
+
+def test_a_job_can_be_moved(tmp_path):
+    there = moved(job(small(), tmp_path), tmp_path / "there")
+    assert folder_of(there) == tmp_path / "there" / small().run_id
+
+
+# The grid
+
+
+def test_every_run_ends_once_and_failures_do_not_stop_the_others(tmp_path):
+    configs = [small(1), small(2, learning_rate=1e6), small(3)]
+    ended = list(run_grid(configs, tmp_path, execute=HERE))
+    assert [each.run_id for each in ended] == [config.run_id for config in configs]
+    assert [each.error is None for each in ended] == [True, False, True]
+    assert [state(config, tmp_path) for config in configs] == ["done", "begun", "done"]
+
+
+def test_a_second_time_nothing_is_run_again(tmp_path):
+    configs = [small(1), small(2)]
+    list(run_grid(configs, tmp_path, execute=HERE))
+
+    def nothing(function, jobs):
+        pytest.fail("ran again")
+
+    ended = list(run_grid(configs, tmp_path, execute=nothing))
+    assert [(each.error, each.attempts) for each in ended] == [(None, 0)] * 2
+
+
+def test_what_was_begun_is_continued(tmp_path):
+    alone = run(small(), tmp_path / "alone").summary()
+    begun(small(), tmp_path / "resumed")
+    (ended,) = run_grid([small()], tmp_path / "resumed", execute=HERE)
+    assert ended.test_accuracy == alone["chosen"]["test_accuracy"]
+
+
+def test_damaged_runs_are_reported_and_left_as_they_are(tmp_path):
+    folder = begun(small(), tmp_path)
+    folder.summary_file.write_text("{")
+    (ended,) = run_grid([small()], tmp_path, execute=HERE)
+    assert "is damaged" in ended.error
+    assert folder.summary_file.read_text() == "{"
+
+
+def test_a_worker_that_is_lost_is_a_failure_of_its_run_alone(tmp_path):
+    configs = [small(1), small(2)]
+
+    def loses_the_first(function, jobs):
+        yield Outcome(job=jobs[0], value=None, error="killed", attempts=3)
+        yield from execute(function, jobs[1:], workers=0)
+
+    ended = list(run_grid(configs, tmp_path, execute=loses_the_first))
+    assert [(each.error, each.attempts) for each in ended] == [("killed", 3), (None, 1)]
+
+
+@pytest.mark.parametrize("end", ["finished", "given up"])
+def test_runs_of_another_driver_are_waited_for(tmp_path, monkeypatch, end):
+    monkeypatch.setattr(grid, "SECONDS_BETWEEN_LOOKS", 0)
+    mine, theirs = small(1), small(2)
+    lock = RunFolder(tmp_path / theirs.run_id).lock()
+    lock.__enter__()
+    waited = []
+
+    def on_wait(count):
+        waited.append(count)
+        lock.__exit__(None, None, None)
+        if end == "finished":
+            run(theirs, tmp_path)
+
+    ended = list(run_grid([theirs, mine], tmp_path, execute=HERE, on_wait=on_wait))
+    assert waited == [1]
+    assert [each.run_id for each in ended] == [mine.run_id, theirs.run_id]
+    assert [each.error for each in ended] == [None, None]
+    assert ended[1].attempts == (0 if end == "finished" else 1)
+
+
+def test_the_executor_is_closed_when_the_consumer_stops(tmp_path):
+    closed = []
+
+    def watched(function, jobs):
+        try:
+            yield from execute(function, jobs, workers=0)
+        finally:
+            closed.append(True)
+
+    ends = run_grid([small(1), small(2)], tmp_path, execute=watched)
+    next(ends)
+    ends.close()
+    assert closed == [True]

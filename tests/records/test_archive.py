@@ -1,0 +1,275 @@
+import json
+import shutil
+
+import pytest
+
+from tests.synthetic_runs import write_run
+from tnlpad.paper.cells import Experiment
+from tnlpad.records.archive import Problem, archive, finished_records, write_archived
+from tnlpad.records.store import RecordError, RunFolder
+
+TNLPAD = Experiment(dataset="digits", noise="symmetric:0.4", method="tnlpad")
+STANDARD = Experiment(dataset="digits", noise="symmetric:0.4", method="standard")
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Three runs, in a folder of their own."""
+    for experiment, seed in ((TNLPAD, 1), (TNLPAD, 2), (STANDARD, 1)):
+        write_run(tmp_path / "runs", experiment, seed, accuracy=0.9 + seed / 100)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def results(tmp_path, runs):
+    """The same, archived."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for path in runs.iterdir():
+        assert write_archived(archive(RunFolder(path)), folder) is True
+    return folder
+
+
+def read(*paths):
+    problems: list[Problem] = []
+    return finished_records(paths, problems.append), problems
+
+
+def edit(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+# Reading
+
+
+def test_a_run_folder_and_its_archived_file_read_the_same(runs, results):
+    (from_folders, none), (from_files, nothing) = read(runs), read(results)
+    assert none == nothing == []
+    assert len(from_folders) == 3
+    for folder, file in zip(from_folders, from_files, strict=True):
+        assert (folder.run_id, folder.config, folder.settings) == (file.run_id, file.config, file.settings)
+        assert folder.summary == file.summary
+        assert folder.curves == file.curves
+        assert folder.source.is_dir()
+        assert file.source.is_file()
+
+
+def test_single_ones_and_several_folders(runs, results):
+    one, two, three = sorted(runs.iterdir())
+    records, problems = read(one, results / f"{two.name}.json")
+    assert [record.run_id for record in records] == [one.name, two.name]
+    records, problems = read(one, results)
+    assert [record.run_id for record in records] == [one.name, two.name, three.name]
+    assert [problem.kind for problem in problems] == ["repeated"]
+
+
+def test_epochs_are_read_only_when_asked_for(runs):
+    for path in runs.iterdir():
+        (path / "epochs.jsonl").unlink()
+    records, problems = read(runs)
+    assert len(records) == 3
+    assert problems == []
+    with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged: 0 epochs of 6"):
+        _ = records[0].curves
+
+
+def test_what_is_not_a_record_is_passed_over(runs):
+    (runs / "notes.txt").write_text("x")
+    (runs / "tsne.json").write_text('{"kind": "tsne"}')
+    (runs / "list.json").write_text("[]")
+    (runs / ".hidden.json").write_text("{")
+    (runs / "empty").mkdir()
+    records, problems = read(runs)
+    assert len(records) == 3
+    assert problems == []
+
+
+def test_an_unfinished_run_is_reported_as_such(runs):
+    folder = RunFolder(runs / "begun")
+    folder.begin({"a": 1})
+    records, problems = read(runs)
+    assert len(records) == 3
+    assert [(problem.kind, problem.path) for problem in problems] == [("unfinished", folder.path)]
+
+
+def test_by_default_problems_are_warnings(runs):
+    RunFolder(runs / "begun").begin({"a": 1})
+    with pytest.warns(UserWarning, match="begun: not finished yet"):
+        finished_records([runs])
+
+
+# Damaged
+
+DAMAGE = [
+    (lambda text: text[: len(text) // 2], "damaged"),
+    (lambda text: "", "damaged"),
+    (lambda text: text.replace('"run_id"', '"name"'), "run_id is missing"),
+    (lambda text: text.replace('"dataset"', '"data"'), "config.dataset is missing"),
+    (lambda text: text.replace('"test_accuracy"', '"accuracy"'), "chosen.test_accuracy is None"),
+    (lambda text: text.replace('"settings"', '"set"'), "settings is missing"),
+]
+
+
+@pytest.mark.parametrize(("damage", "reason"), DAMAGE)
+@pytest.mark.parametrize("archived", [False, True], ids=["folder", "file"])
+def test_a_damaged_record_is_reported_and_the_others_are_read(runs, results, damage, reason, archived):
+    first = sorted(runs.iterdir())[0]
+    file = results / f"{first.name}.json" if archived else first / "summary.json"
+    file.write_text(damage(file.read_text()))
+    records, problems = read(results if archived else runs)
+    assert len(records) == 2
+    (problem,) = problems
+    assert problem.kind == "damaged"
+    assert reason in problem.reason
+    assert str(problem).startswith(str(results if archived else runs))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, "0.5", None])
+def test_an_accuracy_that_is_no_share(runs, share):
+    path = sorted(runs.iterdir())[0] / "summary.json"
+    edit(path, lambda summary: summary["last"].update(test_accuracy=share))
+    _, problems = read(runs)
+    assert "last.test_accuracy is" in problems[0].reason
+
+
+def test_damaged_curves_of_an_archived_file(results):
+    path = sorted(results.iterdir())[0]
+    edit(path, lambda content: content["curves"].pop("test_accuracy"))
+    records, problems = read(results)
+    assert problems == []
+    with pytest.raises(RecordError, match=r"damaged .*test_accuracy.*in its curves"):
+        _ = records[0].curves
+
+
+def test_damaged_epochs_of_a_folder(runs):
+    path = sorted(runs.iterdir())[0] / "epochs.jsonl"
+    path.write_text("".join(json.dumps({"epoch": k}) + "\n" for k in range(1, 7)))
+    records, _ = read(runs)
+    with pytest.raises(RecordError, match=r"judged.*where a run's epochs should be"):
+        _ = records[0].curves
+
+
+def test_a_file_of_another_name(results):
+    path = sorted(results.iterdir())[0]
+    path.rename(results / "other.json")
+    records, problems = read(results)
+    assert len(records) == 2
+    assert f"holds the run {path.stem}. Give it that name" in problems[0].reason
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    records, problems = read(tmp_path / "nowhere")
+    assert records == []
+    assert str(problems[0]) == f"{tmp_path / 'nowhere'}: does not exist"
+
+
+# The same run twice
+
+
+def test_the_same_result_twice(runs, results):
+    records, problems = read(runs, results)
+    assert len(records) == 3
+    assert all(record.source.parent == runs for record in records)
+    assert [problem.kind for problem in problems] == ["repeated"] * 3
+
+
+def test_where_and_how_fast_makes_no_other_result(runs, results):
+    for path in results.iterdir():
+        edit(path, lambda content: content["summary"].update(machine="another", seconds={}, versions={}))
+    _, problems = read(runs, results)
+    assert [problem.kind for problem in problems] == ["repeated"] * 3
+
+
+def test_another_result_is_a_conflict_and_the_first_is_used(runs, results):
+    path = sorted(results.iterdir())[0]
+    edit(path, lambda content: content["summary"]["last"].update(test_accuracy=0.123))
+    records, problems = read(runs, results)
+    conflict = next(problem for problem in problems if problem.kind == "conflicting")
+    assert "last.test_accuracy is 0.8 and 0.123" in conflict.reason
+    assert next(r for r in records if r.run_id == path.stem).summary["last"]["test_accuracy"] == 0.8
+
+
+# Archiving
+
+
+def test_archived_files_are_small(tmp_path):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for method in ("standard", "tnlpad", "coteaching"):
+        experiment = Experiment(dataset="cifar10", noise="symmetric:0.4", method=method)
+        run = write_run(tmp_path, experiment, 1, accuracy=0.9123, last=0.8765, memorised=0.4321, epochs=100)
+        write_archived(archive(run), folder)
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert len(sizes) == 3
+    assert max(sizes.values()) < 8_500, sizes
+
+
+def test_archiving_again_changes_nothing(runs, results):
+    before = {path.name: path.stat().st_mtime_ns for path in results.iterdir()}
+    for path in runs.iterdir():
+        assert write_archived(archive(RunFolder(path)), results) is False
+    assert {path.name: path.stat().st_mtime_ns for path in results.iterdir()} == before
+
+
+def test_another_result_is_not_overwritten(runs, results):
+    path = sorted(results.iterdir())[0]
+    edit(path, lambda content: content["summary"]["chosen"].update(epoch=2))
+    before = path.read_bytes()
+    with pytest.raises(RecordError, match=r"another result of this run: chosen\.epoch is 2 and 4\. Remove the one"):
+        write_archived(archive(RunFolder(runs / path.stem)), results)
+    assert path.read_bytes() == before
+
+
+def test_other_curves_are_another_result_too(runs, results):
+    path = sorted(results.iterdir())[0]
+    edit(path, lambda content: content["curves"]["train_loss"].reverse())
+    with pytest.raises(RecordError, match="its curves are not the same"):
+        write_archived(archive(RunFolder(runs / path.stem)), results)
+
+
+def test_an_archived_file_that_cannot_be_read_is_not_overwritten(runs, results):
+    path = sorted(results.iterdir())[0]
+    path.write_text("{")
+    with pytest.raises(RecordError, match="damaged"):
+        write_archived(archive(RunFolder(runs / path.stem)), results)
+    assert path.read_text() == "{"
+
+
+def test_what_cannot_be_archived(tmp_path, runs):
+    unfinished = RunFolder(tmp_path / "unfinished")
+    unfinished.begin({"a": 1})
+    with pytest.raises(RecordError, match=r"summary\.json does not exist"):
+        archive(unfinished)
+    first = RunFolder(sorted(runs.iterdir())[0])
+    edit(first.summary_file, lambda summary: summary["config"].update(noise_file_sha256="ab", noise="/home/me/l.npz"))
+    with pytest.raises(RecordError, match="labels of a file"):
+        archive(first)
+
+
+def test_no_path_of_this_machine_is_archived(tmp_path, results):
+    for path in results.iterdir():
+        assert str(tmp_path) not in path.read_text()
+
+
+def test_nothing_half_written_is_left(runs, tmp_path, monkeypatch):
+    folder = tmp_path / "full"
+    folder.mkdir()
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        write_archived(archive(RunFolder(sorted(runs.iterdir())[0])), folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_thousands_of_records(tmp_path):
+    """Not how long it takes, which `docs/performance.md` is for, but that nothing but the summaries is opened."""
+    run = write_run(tmp_path, TNLPAD, 1)
+    many = tmp_path / "many"
+    for k in range(300):
+        copy = RunFolder(many / f"run{k:04}")
+        copy.path.mkdir(parents=True)
+        shutil.copy(run.config_file, copy.config_file)
+        copy.summary_file.write_text(run.summary_file.read_text().replace(run.path.name, copy.path.name))
+    records, problems = read(many)
+    assert (len(records), problems) == (300, [])
