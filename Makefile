@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long lint format docs clean help
+.PHONY: demo test test-long lint format docs results clean help
 
 help:
 	@echo "make demo       train on digits with 40 % wrong labels, write demo/report.html (under a minute)"
@@ -14,7 +14,8 @@ help:
 	@echo "make test-long  the long tests as well"
 	@echo "make lint       ruff and mypy (strict)"
 	@echo "make format     let ruff rewrite what it can"
-	@echo "make docs       write docs/performance.md again from the benchmarks' records"
+	@echo "make docs       write what is generated from the records in benchmarks/records: docs/performance.md, step times"
+	@echo "make results    write docs/results.md and the README's table again from the records in results/"
 	@echo "make clean      remove .venv and caches"
 
 $(READY): pyproject.toml constraints.txt
@@ -44,6 +45,10 @@ format: $(READY)
 
 docs: $(READY)
 	$(BIN)/python docs/performance.py
+	$(BIN)/python -m benchmarks.step_times
+
+results: $(READY)
+	$(BIN)/python docs/results.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,12 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
+from tests.synthetic_runs import write_run
+from tnlpad.paper.cells import cells
+from tnlpad.records.archive import archive, write_archived
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -13,4 +19,60 @@ def test_the_performance_page_is_what_the_records_give():
     for benchmark in ("optimizer_step", "loader"):
         devices = {record["device"] for record in performance.records(benchmark)}
         assert devices == {"cpu", "cuda"}, f"{benchmark} is measured on {devices}"
+    assert "cuda" in {record["device"] for record in performance.records("methods")}
     assert performance.PAGE.read_text() == performance.page()
+
+
+def docs_module(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def results():
+    return docs_module("results")
+
+
+def test_the_results_are_what_the_records_give(results):
+    files = dict(results.written())
+    assert [path.name for path in files] == ["results.md", "README.md"]
+    for path, text in files.items():
+        assert path.read_text() == text, f"{path.name} is not what results/ gives: make results"
+
+
+def test_results_without_records_say_how_to_make_them(results, tmp_path):
+    for text in (results.page([]), results.readme_table([])):
+        assert "No runs have been committed yet. `tnlpad reproduce simulated`" in text
+    assert results.read_records(tmp_path / "nowhere") == []
+
+
+def test_results_from_records(results, tmp_path):
+    column = {cell.row: cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"}
+    for row in ("standard", "tnlpad"):
+        for seed in (1, 2):
+            folder = write_run(tmp_path / "runs", column[row], seed, accuracy=0.98 + seed / 1000)
+            (tmp_path / "kept").mkdir(exist_ok=True)
+            write_archived(archive(folder), tmp_path / "kept")
+    write_archived(archive(write_run(tmp_path, cells("smoke")[0], 1)), tmp_path / "kept")
+    records = results.read_records(tmp_path / "kept")
+    page = results.page(records)
+    assert "5 runs. Of 2 comparisons with a published number, 0 lie" in page
+    assert "\n## Test accuracy under simulated noise\n" in page
+    assert "| TNLPAD | 98.15 ± 0.07 (epoch 4) |" in page
+    assert "- Test accuracy under heavy noise: `tnlpad reproduce high_noise`" in page
+    table = results.readme_table(records)
+    row = "| MNIST, symmetric 20\u00a0% | 98.15 ± 0.07 (2) | 98.15 ± 0.07 (2) | 98.95 ± 0.12 | 99.02 ± 0.07 |"
+    assert row in table.splitlines()
+    assert sum(" · " in line for line in table.splitlines() if line.startswith("| Digits")) == 1
+    assert table.count("\n| ") == 4
+    text = results.readme("before\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter", records)
+    assert text == f"before\n<!-- results:begin -->\n{table}\n<!-- results:end -->\nafter"
+    assert results.readme(text, records) == text
+
+
+def test_a_committed_record_that_is_damaged_is_an_error(results, tmp_path):
+    (tmp_path / "damaged.json").write_text("{")
+    with pytest.raises(SystemExit, match=r"damaged\.json"):
+        results.read_records(tmp_path)

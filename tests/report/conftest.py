@@ -1,4 +1,7 @@
 import pytest
+from matplotlib.figure import Figure
+
+from tnlpad.report.drawings.drawing import Drawing
 
 
 def summary(mean, sd):
@@ -53,3 +56,15 @@ def demo_record():
         },
         "gain": {"test_last_epoch": 0.15, "combined_sd": 0.04},
     }
+
+
+@pytest.fixture
+def two_drawings(monkeypatch):
+    """One that can be drawn and one that lacks something, in place of the paper's, which take seconds."""
+    texts = {"caption": "What it shows.", "needs": "Runs of a kind."}
+    drawings = {
+        "drawn": Drawing(title="A figure", draw=lambda records, extras: Figure((2, 1)), **texts),
+        "lacking": Drawing(title="Another", draw=lambda records, extras: None, **texts),
+    }
+    monkeypatch.setattr("tnlpad.report.write.DRAWINGS", drawings)
+    return drawings

@@ -1,6 +1,18 @@
 import pytest
 
-from tnlpad.report.tables import demo_rows, demo_verdict, mean_sd, percent
+from tnlpad.paper.cells import Published
+from tnlpad.report.results import Comparison, Spread
+from tnlpad.report.tables import (
+    agreement_mark,
+    agreement_text,
+    demo_rows,
+    demo_verdict,
+    epochs_text,
+    mean_sd,
+    percent,
+    signed,
+    spread_text,
+)
 
 
 def test_percent_and_mean_sd():
@@ -8,6 +20,41 @@ def test_percent_and_mean_sd():
     assert percent(0.4, 0) == "40"
     assert mean_sd({"mean": 0.5, "sd": 0.0123}) == "50.0 ± 1.2"
     assert mean_sd({"mean": 0.5, "sd": None}) == "50.0"
+
+
+def test_numbers_as_the_paper_writes_them():
+    assert spread_text(Spread(mean=98.954, sd=0.126, n=5)) == "98.95 ± 0.13"
+    assert spread_text(Spread(mean=98.954, sd=None, n=1)) == "98.95"
+    assert spread_text(Published(mean=73.63, std=None, n=1)) == "73.63"
+    assert spread_text(Published(mean=9.5, std=0.0, n=5)) == "9.50 ± 0.00"
+
+
+@pytest.mark.parametrize(
+    ("points", "text"), [(0.314, "+0.31"), (-0.316, "−0.32"), (0.001, "0.00"), (-0.001, "0.00"), (12, "+12.00")]
+)
+def test_differences_have_a_sign(points, text):
+    assert signed(points) == text
+
+
+@pytest.mark.parametrize(
+    ("difference", "bound", "unknown", "text", "mark"),
+    [
+        (0.31, 0.42, None, "yes: 0.31 ≤ 0.42", "≈"),
+        (-0.31, 0.42, None, "yes: 0.31 ≤ 0.42", "≈"),
+        (0.71, 0.42, None, "no: 0.71 > 0.42", "▲"),
+        (-0.71, 0.42, None, "no: 0.71 > 0.42", "▼"),
+        (0.71, None, "we have one seed", "cannot be said: we have one seed", "?"),
+    ],
+)
+def test_agreement(difference, bound, unknown, text, mark):
+    comparison = Comparison(difference=difference, bound=bound, unknown=unknown)
+    assert agreement_text(comparison) == text
+    assert agreement_mark(comparison) == mark
+
+
+def test_epochs():
+    assert epochs_text((3, 3)) == "3"
+    assert epochs_text((3, 17)) == "3–17"
 
 
 def test_rows(demo_record):

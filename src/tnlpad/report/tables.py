@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tnlpad.paper.cells import Published
+from tnlpad.report.results import Comparison, Spread
+
 METHOD_NAMES = {"plain": "Plain SGD", "w": "TNLPAD, w = σ + γ", "sigma": "TNLPAD, σ"}
+MINUS = "−"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,38 @@ def mean_sd(summary: Mapping[str, Any]) -> str:
     """A summary as "82.7 ± 3.1" percent; a single value has no standard deviation."""
     mean = percent(summary["mean"])
     return mean if summary["sd"] is None else f"{mean} ± {percent(summary['sd'])}"
+
+
+def spread_text(spread: Spread | Published) -> str:
+    """As the paper writes it, "98.95 ± 0.12"; without a standard deviation where there is none."""
+    sd = spread.sd if isinstance(spread, Spread) else spread.std
+    return f"{spread.mean:.2f}" if sd is None else f"{spread.mean:.2f} ± {sd:.2f}"
+
+
+def signed(points: float) -> str:
+    """With its sign, a proper minus, and no "−0.00"."""
+    text = f"{points:+.2f}"
+    return "0.00" if float(text) == 0 else text.replace("-", MINUS)
+
+
+def agreement_text(comparison: Comparison) -> str:
+    """Whether the difference is within two standard errors, with both numbers; or why that cannot be said."""
+    if comparison.bound is None:
+        return f"cannot be said: {comparison.unknown}"
+    answer, sign = ("yes", "≤") if comparison.within else ("no", ">")
+    return f"{answer}: {abs(comparison.difference):.2f} {sign} {comparison.bound:.2f}"
+
+
+def agreement_mark(comparison: Comparison) -> str:
+    """≈ within two standard errors, ▲ or ▼ outside, ? where it cannot be said."""
+    if comparison.within is None:
+        return "?"
+    return "≈" if comparison.within else "▲" if comparison.difference > 0 else "▼"
+
+
+def epochs_text(epochs: tuple[int, int]) -> str:
+    """One epoch, or the first and the last: 12–37."""
+    return _range(epochs)
 
 
 def demo_rows(record: Mapping[str, Any]) -> list[DemoRow]:

@@ -1,0 +1,22 @@
+"""The paper's figures and some of our own, drawn from records and from what experiments computed for them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tnlpad.report.drawings import beta, beta2_families, c2_noise, memorisation, norms, parameter_space, tsne
+from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.style import inline_svg, save_figure, stylesheet
+
+DRAWINGS: Mapping[str, Drawing] = MappingProxyType(
+    {
+        "beta": beta.DRAWING,
+        "c2_noise": c2_noise.DRAWING,
+        "beta2_families": beta2_families.DRAWING,
+        "tsne": tsne.DRAWING,
+        "parameter_space": parameter_space.DRAWING,
+        "memorisation": memorisation.DRAWING,
+        "norms": norms.DRAWING,
+    }
+)
+
+__all__ = ["DRAWINGS", "Drawing", "Extras", "Records", "inline_svg", "save_figure", "stylesheet"]

@@ -1,0 +1,157 @@
+"""The five families of β2, and the test accuracy that each of them leads to."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tnlpad.paper.cells import FIGURES, curves, smoke_curves
+from tnlpad.records.archive import FinishedRecord
+from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.panels import (
+    Place,
+    by_place,
+    percent,
+    plot_mean,
+    seeds_in_words,
+    series,
+    set_title,
+    wanted_panels,
+)
+from tnlpad.report.drawings.strengths import FACTORS, STEP_EPOCHS, beta2
+from tnlpad.report.style import (
+    GAMMA,
+    GRADIENT,
+    INK,
+    PAPER,
+    SIGMA,
+    STANDARD_LINE,
+    STYLE,
+    Line,
+    W,
+    label_ends,
+    legend_below,
+    letter,
+    new_figure,
+)
+
+NAME = "beta2_families"
+LINES = {
+    "standard": STANDARD_LINE,
+    "constant": Line(label="constant", colour=W, dashes=(0, (5, 1.6))),
+    "linear": Line(label="linear", colour=GAMMA, dashes=(0, (3, 1.2, 1, 1.2, 1, 1.2))),
+    "exponential": Line(label="exponential", colour=GRADIENT, dashes=(0, (2.2, 1.2))),
+    "step": Line(label="step", colour=INK, dashes=(0, (1, 1))),
+    "power": Line(label="power", colour=SIGMA),
+}
+Groups = Mapping[str, Sequence[FinishedRecord]]
+
+
+def draw(records: Records, extras: Extras) -> Figure | None:
+    """The families on top; below them a panel for each dataset and noise."""
+    panels = list(_panels(records))
+    if not panels:
+        return None
+    rows = math.ceil(len(panels) / 2)
+    with mpl.rc_context(STYLE):
+        figure = new_figure(2.9 + 2.7 * rows + 0.5)
+        # Two parts, so that the labels right of the upper one do not narrow the panels of the lower one.
+        upper, lower = np.ravel(np.asarray(figure.subfigures(2, 1, height_ratios=(2.9, 2.7 * rows))))
+        grid = lower.add_gridspec(rows, 2)
+        for number, (place, groups) in enumerate(panels):
+            alone = number == len(panels) - 1 and number % 2 == 0
+            axes = lower.add_subplot(grid[number // 2, slice(None) if alone else number % 2])
+            _accuracies(axes, groups)
+            set_title(axes, place.title, number, len(panels), first=1)
+        star = Line2D([], [], color=INK, marker="*", markersize=11, markeredgecolor=PAPER, linestyle="", label="chosen")
+        legend_below(figure, list(LINES.values()), 4, star)
+        _families(upper.add_subplot(), panels)
+    return figure
+
+
+def _panels(records: Records) -> Iterator[tuple[Place, Groups]]:
+    """Places where at least one family other than the method's own was tried, with the records of each line."""
+    places = by_place((r for r in records if r.config["method"] in ("standard", "tnlpad")), ("gamma_family",))
+    found: dict[Place, Groups] = {}
+    for place, groups in places.items():
+        named = {family or method: group for (method, family), group in groups.items()}
+        if named.keys() - {"standard", "power"}:
+            found[place] = {name: named[name] for name in LINES if name in named}
+    for place in wanted_panels(list(found), (*curves(NAME), *smoke_curves(NAME))):
+        yield place, found[place]
+
+
+def _families(axes: Axes, panels: Sequence[tuple[Place, Groups]]) -> None:
+    records = [record for _, groups in panels for group in groups.values() for record in group]
+    epochs = max(int(record.config["epochs"]) for record in records)
+    powers = sorted({c2 for record in records if (c2 := _c2(record)) is not None})
+    times = range(1, epochs + 1)
+    labels = []
+    for family, line in LINES.items():
+        for c2 in powers if family == "power" else [0.0] if family != "standard" else []:
+            values = [beta2(family, t, c2=c2, epochs=epochs) for t in times]
+            axes.plot(times, values, **line.options(), drawstyle="steps-mid" if family == "step" else "default")
+            labels.append((f"power, c2 = {c2:g}" if family == "power" else family, values[-1], line.colour))
+    axes.set(title=f"{letter(0)} β2 over the epochs", xlabel="epoch", ylabel="β2", xlim=(1, epochs), ylim=(0, 1.03))
+    label_ends(axes, labels)
+
+
+def _c2(record: FinishedRecord) -> float | None:
+    options: Mapping[str, Any] = record.config["options"]
+    return float(options["c2"]) if options.get("gamma_family") == "power" else None
+
+
+def _accuracies(axes: Axes, groups: Groups) -> None:
+    low = []
+    for name, group in groups.items():
+        values = series(group, lambda record: record.curves.test_accuracy)
+        if values is None:
+            continue
+        plot_mean(axes, 100 * values, LINES[name], band=False)
+        epoch, accuracy = _chosen(group)
+        axes.plot(epoch, accuracy, marker="*", markersize=13, color=LINES[name].colour, markeredgecolor=PAPER, zorder=5)
+        low += [accuracy, float(100 * values.mean(axis=0)[-1])]
+    axes.set(xlabel="epoch", ylabel="test accuracy, %")
+    axes.set_ylim(bottom=max(0.0, 10 * math.floor((min(low) - 5) / 10)))
+    axes.margins(x=0.02)
+
+
+def _chosen(group: Sequence[FinishedRecord]) -> tuple[float, float]:
+    """Mean over the seeds of the chosen epoch, and of the test accuracy there in percent."""
+    ends = [record.summary["chosen"] for record in group]
+    return float(np.mean([end["epoch"] for end in ends])), 100 * float(np.mean([end["test_accuracy"] for end in ends]))
+
+
+def findings(records: Records, extras: Extras) -> str:
+    """The order of the families, panel by panel."""
+    sentences = []
+    for place, groups in _panels(records):
+        chosen = {LINES[name].label: _chosen(group)[1] for name, group in groups.items()}
+        order = sorted(chosen, key=lambda name: -chosen[name])
+        words = [f"{name} {percent(chosen[name] / 100)}" for name in order]
+        sentences.append(f"{place.title}: {', '.join(words)}.")
+    if not sentences:
+        return ""
+    seeds = seeds_in_words(group for _, groups in _panels(records) for group in groups.values())
+    return f"Test accuracy at the chosen epoch, best first. {' '.join(sentences)} {seeds}"
+
+
+DRAWING = Drawing(
+    title=FIGURES[NAME],
+    caption=(
+        "(a) Five ways of letting γ go, all starting at 1: constant; linear, 1 − (t − 1)/T over T epochs; power, "
+        f"t^(−c2), which is the paper’s choice; exponential, {FACTORS['exponential']}^(t − 1); step, {FACTORS['step']} "
+        f"times as much after every {STEP_EPOCHS} epochs. The others: test accuracy of σ under each of them, and of "
+        "ordinary training (Standard), mean over the seeds. A star marks the epoch that is chosen, the first of the "
+        "highest accuracy on noisy validation labels, and the test accuracy there, both as means over the seeds; the "
+        "test set chooses nothing. Early epochs of low accuracy are cut off."
+    ),
+    needs="Runs of tnlpad with two or more values of gamma_family on one dataset and noise.",
+    draw=draw,
+    findings=findings,
+)

@@ -1,0 +1,190 @@
+"""Which c2 is best under how much noise: a heat map for each dataset and kind of noise."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from numpy.typing import NDArray
+
+from tnlpad.paper.cells import curves, smoke_curves
+from tnlpad.records.archive import FinishedRecord
+from tnlpad.report import style
+from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.panels import (
+    MOST_PANELS,
+    Place,
+    by_place,
+    noise_rate,
+    percent,
+    seeds_in_words,
+    set_title,
+    wanted_panels,
+)
+from tnlpad.report.style import BEST, FILL_HIGH, FILL_LOW, ON_FILL, STYLE
+
+NAME = "c2_noise"
+LINE: dict[str, Any] = {"color": BEST, "marker": "o", "markersize": 6.5, "linewidth": 2.2}
+FRAME: dict[str, Any] = {"fill": False, "edgecolor": ON_FILL, "linewidth": 1.6}
+FILL = LinearSegmentedColormap.from_list("fill", [FILL_LOW, FILL_HIGH])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Grid:
+    """Accuracies in percent, a row for each c2 and a column for each noise rate; NaN where there is no run."""
+
+    title: str
+    c2: Sequence[float]
+    rates: Sequence[float]
+    validation: NDArray[np.float64]
+    test: NDArray[np.float64]
+    groups: Sequence[Sequence[FinishedRecord]]
+
+    def best(self, accuracies: NDArray[np.float64]) -> list[int]:
+        """For each rate the row of the best c2, the first of equals; for columns with runs for two c2 at least."""
+        return [int(np.nanargmax(accuracies[:, column])) for column in self.columns]
+
+    @property
+    def columns(self) -> list[int]:
+        """Those in which there is something to choose."""
+        return [k for k in range(len(self.rates)) if np.isfinite(self.validation[:, k]).sum() > 1]
+
+    def correlation(self) -> float | None:
+        """Spearman's ρ between noise rate and best c2 on noisy validation; None where it has no meaning."""
+        rates = [self.rates[column] for column in self.columns]
+        best = [self.c2[row] for row in self.best(self.validation)]
+        if len(rates) < 3 or len(set(best)) < 2:
+            return None
+        from scipy.stats import spearmanr  # type: ignore[import-untyped, unused-ignore]  # slow to import
+
+        return float(spearmanr(rates, best).statistic)
+
+
+def draw(records: Records, extras: Extras) -> Figure | None:
+    """A heat map for each dataset and kind of noise."""
+    grids = list(_grids(records))
+    if not grids:
+        return None
+    with mpl.rc_context(STYLE):
+        figure, every = style.panels(len(grids), 3.3, below_inches=0.6)
+        for number, (axes, grid) in enumerate(zip(every, grids, strict=True)):
+            set_title(axes, grid.title, number, len(grids))
+            _heat_map(axes, grid)
+        handles = [
+            Line2D([], [], **LINE, label="best c2 by noisy validation accuracy, which chooses"),
+            Patch(**FRAME, label="best c2 by test accuracy, for comparison"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=1, handlelength=2.6)
+    return figure
+
+
+def _heat_map(axes: Axes, grid: Grid) -> None:
+    axes.grid(visible=False)
+    cells = np.ma.masked_invalid(grid.test)
+    # Each column on its own scale: more noise lowers all of it, and what is compared is c2.
+    low, high = cells.min(axis=0), cells.max(axis=0)
+    shades = (cells - low) / np.maximum(high - low, 1e-9)
+    axes.pcolormesh(shades, cmap=FILL, vmin=0, vmax=1, edgecolors="white")
+    for row, column in np.argwhere(np.isfinite(grid.test)):
+        # On a ground of its cell's colour, so that the line does not strike it through.
+        ground = {"facecolor": FILL(shades[row, column]), "edgecolor": "none", "pad": 0.8}
+        text = f"{grid.test[row, column]:.1f}"
+        axes.text(
+            column + 0.5, row + 0.25, text, ha="center", va="center", fontsize=9.5, color=ON_FILL, bbox=ground, zorder=3
+        )
+    columns = np.array(grid.columns) + 0.5
+    chosen = np.array(grid.best(grid.validation)) + 0.65
+    axes.plot(columns, chosen, **LINE)
+    for column, row in zip(grid.columns, grid.best(grid.test), strict=True):
+        axes.add_patch(Rectangle((column + 0.06, row + 0.06), 0.88, 0.88, **FRAME))
+    axes.set_xticks(np.arange(len(grid.rates)) + 0.5, [f"{100 * rate:g}" for rate in grid.rates])
+    axes.set_yticks(np.arange(len(grid.c2)) + 0.5, [f"{c2:g}" for c2 in grid.c2])
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    rho = grid.correlation()
+    axes.set(xlabel="noise rate, %" + ("" if rho is None else f"   (ρ = {_signed(rho)})"), ylabel="c2")
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _grids(records: Records) -> Iterator[Grid]:
+    """The paper's panels, or others; rates of one kind of noise share one."""
+    places = by_place((r for r in records if r.config["method"] == "tnlpad"), ("c2",))
+    rated = [place for place in places if noise_rate(place.noise) is not None]
+    kinds: dict[Place, list[Place]] = {}
+    for place in wanted_panels(rated, (*curves(NAME), *smoke_curves(NAME)), most=None):
+        kinds.setdefault(replace(place, noise=place.noise.partition(":")[0]), []).append(place)
+    grids = (_grid(kind, {place: places[place] for place in members}) for kind, members in kinds.items())
+    yield from list(filter(None, grids))[:MOST_PANELS]
+
+
+def _grid(kind: Place, columns: Mapping[Place, Mapping[tuple[str, float], Sequence[FinishedRecord]]]) -> Grid | None:
+    cells = {
+        (float(c2), float(noise_rate(place.noise) or 0)): group
+        for place, groups in columns.items()
+        for (_, c2), group in groups.items()
+    }
+    c2, rates = (sorted({key[k] for key in cells}) for k in (0, 1))
+
+    def accuracies(name: str) -> NDArray[np.float64]:
+        return np.array([[_mean(cells.get((row, column), []), name) for column in rates] for row in c2])
+
+    grid = Grid(
+        title=kind.title,
+        c2=c2,
+        rates=rates,
+        validation=accuracies("validation_accuracy"),
+        test=accuracies("test_accuracy"),
+        groups=list(cells.values()),
+    )
+    return grid if grid.columns else None
+
+
+def _mean(group: Sequence[FinishedRecord], name: str) -> float:
+    return 100 * math.fsum(r.summary["chosen"][name] for r in group) / len(group) if group else math.nan
+
+
+def findings(records: Records, extras: Extras) -> str:
+    """Whether the best c2 grows with the noise rate."""
+    grids = list(_grids(records))
+    if not grids:
+        return ""
+    sentences = []
+    for grid in grids:
+        rho = grid.correlation()
+        chosen = ", ".join(
+            f"{grid.c2[row]:g} at {percent(grid.rates[column], 0)}"
+            for column, row in zip(grid.columns, grid.best(grid.validation), strict=True)
+        )
+        same = sum(a == b for a, b in zip(grid.best(grid.validation), grid.best(grid.test), strict=True))
+        words = "" if rho is None else f", Spearman’s ρ with the noise rate {_signed(rho)}"
+        sentences.append(
+            f"{grid.title}: best c2 {chosen}{words}; the test set would have chosen the same in {same} of "
+            f"{len(grid.columns)} columns."
+        )
+    return f"{' '.join(sentences)} {seeds_in_words(group for grid in grids for group in grid.groups)}"
+
+
+DRAWING = Drawing(
+    title="Which c2 is best under how much noise",  # whether it grows is for the findings to say
+    caption=(
+        "Test accuracy of σ in percent at the chosen epoch, mean over the seeds, for values of c2 (rows) and noise "
+        "rates (columns); within a column darker is better. The red line joins the c2 of the highest noisy validation "
+        "accuracy for each noise rate, which is how c2 is chosen; a frame marks the c2 of the highest test accuracy, "
+        "which chooses nothing. Epochs are chosen on noisy validation too. ρ is Spearman’s rank correlation between "
+        "noise rate and chosen c2: positive where the line rises. Columns with a single c2 have no choice and no mark."
+    ),
+    needs="Runs of tnlpad with two or more values of c2 on one dataset, kind of noise and noise rate.",
+    draw=draw,
+    findings=findings,
+)

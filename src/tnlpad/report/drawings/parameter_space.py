@@ -1,0 +1,285 @@
+"""Where w, σ and γ go: the paper's two drawings of parameter space, from computed paths."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
+from numpy.typing import NDArray
+
+from tnlpad.paper.cells import FIGURES
+from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.panels import percent
+from tnlpad.report.style import (
+    BEST,
+    GAMMA,
+    GAMMA_LINE,
+    GRADIENT,
+    GRID,
+    INK,
+    PAPER,
+    PLAIN,
+    SIGMA,
+    SIGMA_LINE,
+    SOFT,
+    STYLE,
+    W_LINE,
+    Line,
+    W,
+    legend_below,
+    letter,
+    new_figure,
+)
+from tnlpad.report.words import dataset_title, network_title, noise_title
+
+NAME = "parameter_space"
+LINES = {
+    "plain": Line(label="plain w", colour=PLAIN, dashes="-."),
+    "w": W_LINE,
+    "sigma": SIGMA_LINE,
+    "gamma": GAMMA_LINE,
+}
+JUDGED = ("plain", "w", "sigma")
+CLEAN, NOISY, CHOSEN, LAST = "clean optimum", "noisy optimum", "chosen epoch", "last epoch"
+MARKS: Mapping[str, dict[str, Any]] = {
+    CLEAN: {"marker": "*", "color": GRADIENT, "markersize": 15},
+    NOISY: {"marker": "X", "color": BEST, "markersize": 11},
+    CHOSEN: {"marker": "o", "color": INK, "markersize": 8},
+    LAST: {"marker": "s", "color": INK, "markersize": 7},
+}
+IDLE = 0.05  # a γ smaller than this holds nothing
+Found = Mapping[str, Any]
+
+
+def draw(records: Records, extras: Extras) -> Figure | None:
+    """Two weights on top: plane, distances, three stages, other c2. Below: the plane and distances of a real run."""
+    found = extras.get(NAME)
+    if not found:
+        return None
+    small, real = found["two_weights"], found["real_run"]
+    with mpl.rc_context(STYLE):
+        figure = new_figure(13.6)
+        rows = figure.add_gridspec(4, 1, height_ratios=(4.1, 2.7, 2.4, 3.1))
+
+        def row(number: int, count: int) -> list[Axes]:
+            columns = rows[number].subgridspec(1, count)
+            return [figure.add_subplot(columns[column]) for column in range(count)]
+
+        plane, distances = row(0, 2)
+        _plane(plane, small)
+        _distances(distances, small, "distance to clean optimum")
+        for axes, epoch in zip(row(1, 3), small["problem"]["stages"], strict=True):
+            _stage(axes, small, epoch)
+        c2_distance, c2_accuracy = row(2, 2)
+        _by_c2(c2_distance, small, "distance", "distance at the end")
+        _by_c2(c2_accuracy, small, "accuracy", "test accuracy, %", factor=100)
+        real_plane, real_distances = row(3, 2)
+        _real_plane(real_plane, real)
+        _distances(real_distances, real, "distance to clean end")
+        stages = [f"epoch {epoch}" for epoch in small["problem"]["stages"]]
+        titles = ["two weights", "their distances", *stages, "last epoch, by c2", "last epoch, by c2"]
+        for number, (axes, title) in enumerate(zip(figure.axes, [*titles, "a network", "its distances"], strict=True)):
+            axes.set_title(f"{letter(number)} {title}")
+        marks = [
+            Line2D([], [], linestyle="", markeredgecolor=PAPER, label=name, **look) for name, look in MARKS.items()
+        ]
+        legend_below(figure, list(LINES.values()), 4, *marks)
+    return figure
+
+
+def _path(found: Found, name: str) -> NDArray[np.float64]:
+    return np.array(found["paths"][name], dtype=float)
+
+
+def _mark(axes: Axes, place: Any, name: str, **own: Any) -> None:
+    axes.plot(*place, linestyle="", markeredgecolor=PAPER, zorder=6, **{**MARKS[name], **own})
+
+
+def _plane(axes: Axes, found: Found) -> None:
+    losses = found["losses"]
+    noisy, clean = np.array(losses["given_labels"]), np.array(losses["clean_labels"])
+    for values, colour in ((noisy, BEST), (clean, GRADIENT)):
+        levels = values.min() + (values.max() - values.min()) * np.array([0.01, 0.05, 0.14])
+        axes.contour(losses["x"], losses["y"], values, levels=levels, colors=colour, linewidths=0.7, alpha=0.45)
+    # All three go the same way, for different distances: a broad line below, a narrower one on it.
+    for (name, line), width in zip(LINES.items(), (5.5, 3.4, 1.6, 1.9), strict=True):
+        axes.plot(*_path(found, name).T, **line.options(), linewidth=width, alpha=0.55 if name == "plain" else 1)
+    _mark(axes, found["clean_optimum"], CLEAN)
+    _mark(axes, found["noisy_optimum"], NOISY)
+    for name in ("plain", "sigma"):
+        _mark(axes, _path(found, name)[found["chosen_epoch"][name]], CHOSEN, color=LINES[name].colour)
+    _mark(axes, _path(found, "sigma")[-1], LAST, color=SIGMA)
+    _name(axes, _path(found, "plain")[0], "start", (0, -6))
+    _name(axes, _path(found, "gamma")[-1], "γ", (-5, 8))
+    axes.set(xlabel="weight of the real feature", ylabel="weight of the chance feature", aspect="equal")
+    axes.grid(visible=False)
+
+
+def _name(axes: Axes, place: Any, text: str, offset: tuple[float, float]) -> None:
+    axes.annotate(text, place, xytext=offset, textcoords="offset points", ha="center", va="center", fontsize=10)
+
+
+def _distances(axes: Axes, found: Found, label: str) -> None:
+    for name in JUDGED:
+        values = found["distance_to_clean"][name]
+        axes.plot(range(1, len(values)), values[1:], **LINES[name].options())
+        epoch = found["chosen_epoch"][name]
+        _mark(axes, (epoch, values[epoch]), CHOSEN, color=LINES[name].colour)
+    axes.set(xscale="log", xlabel="epoch", ylabel=label)
+    axes.set_xlim(1, len(found["distance_to_clean"]["plain"]) - 1)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _stage(axes: Axes, found: Found, epoch: int) -> None:
+    """σ within a circle around where it was an epoch ago, w within one around σ; all stages on the same scale."""
+    sigma, gamma = _path(found, "sigma"), _path(found, "gamma")
+    now, w = sigma[epoch], sigma[epoch] + gamma[epoch]
+    moved, size = stage_radii(found, epoch)
+    axes.plot(*sigma[: epoch + 1].T, color=SIGMA, linewidth=1.0)
+    axes.add_patch(Circle(sigma[epoch - 1], moved, facecolor=SIGMA, alpha=0.22, edgecolor="none"))
+    axes.add_patch(Circle(sigma[epoch - 1], moved, fill=False, edgecolor=SIGMA, linewidth=1.4))
+    axes.add_patch(Circle(now, size, fill=False, edgecolor=GAMMA, linewidth=1.4, linestyle="--"))
+    axes.plot(*np.array([now, w]).T, color=GAMMA, linewidth=1.6)
+    axes.plot(*now, marker="o", color=SIGMA, markersize=5)
+    axes.plot(*w, marker="o", color=W, markersize=5)
+    _mark(axes, found["clean_optimum"], CLEAN, markersize=12)
+    _mark(axes, found["noisy_optimum"], NOISY, markersize=9)
+    low, high = _around_stages(found)
+    axes.set(aspect="equal", xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
+    axes.set_xlabel(f"σ moved {_short(moved)}\n‖γ‖ is {_short(size)}", fontsize=10)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=GRID)
+
+
+def _around_stages(found: Found) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Corners of what holds every stage's circles and both optima."""
+    sigma = _path(found, "sigma")
+    points = [np.array(found[name]) for name in ("clean_optimum", "noisy_optimum")]
+    for epoch in found["problem"]["stages"]:
+        moved, size = stage_radii(found, epoch)
+        for centre, radius in ((sigma[epoch - 1], moved), (sigma[epoch], size)):
+            points += [centre - radius, centre + radius]
+    return np.min(points, axis=0) - 0.15, np.max(points, axis=0) + 0.15
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if value >= 0.001 else "below 0.001"
+
+
+def stage_radii(found: Found, epoch: int) -> tuple[float, float]:
+    """How far σ has moved in an epoch, and how far w is from it at its end."""
+    sigma, gamma = _path(found, "sigma"), _path(found, "gamma")
+    return float(np.linalg.norm(sigma[epoch] - sigma[epoch - 1])), float(np.linalg.norm(gamma[epoch]))
+
+
+def _by_c2(axes: Axes, found: Found, what: str, label: str, factor: float = 1) -> None:
+    tried = found["other_c2"]
+    values = [each["c2"] for each in tried]
+    plain = {"distance": found["distance_to_clean"], "accuracy": found["test_accuracy"]}[what]["plain"][-1]
+    axes.axhline(factor * plain, **LINES["plain"].options())
+    for name in ("w", "sigma"):
+        ends = [factor * each[f"{name}_{what}"] for each in tried]
+        axes.plot(values, ends, **LINES[name].options(), marker="o", markersize=4)
+    axes.axvline(found["problem"]["c2"], color=SOFT, linewidth=0.9, zorder=0)
+    axes.set(xscale="log", xlabel="c2", ylabel=label)
+    shown = [values[0], 0.6, 1, found["problem"]["c2"], 3, values[-1]]
+    axes.set_xticks(shown, [f"{value:g}" for value in shown])
+    axes.minorticks_off()
+    if what == "distance":
+        axes.set_ylim(bottom=0)
+
+
+def _real_plane(axes: Axes, found: Found) -> None:
+    for name in JUDGED:
+        path = _path(found, name)
+        axes.plot(*path.T, **LINES[name].options())
+        _mark(axes, path[found["chosen_epoch"][name]], CHOSEN, color=LINES[name].colour)
+    _mark(axes, found["clean_end"], CLEAN)
+    _mark(axes, _path(found, "plain")[-1], NOISY)
+    _name(axes, _path(found, "plain")[0], "start", (12, -10))
+    first, second = (percent(share, 0) for share in found["explained"])
+    axes.set(xlabel=f"1st direction ({first})", ylabel=f"2nd direction ({second})")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.grid(visible=False)
+
+
+def findings(records: Records, extras: Extras) -> str:
+    """What happens to σ here, whichever way it goes."""
+    found = extras.get(NAME)
+    if not found:
+        return ""
+    small, real = found["two_weights"], found["real_run"]
+    network = (
+        f"Network ({dataset_title(real['dataset'])}, {noise_title(real['noise'])}, {network_title(real['network'])}, "
+        f"{real['weights']:,} weights, c2 = {real['c2']:g}, seed {real['seed']}):"
+    )
+    return f"Two weights: {_ends(small)} {_radii(small)} {_c2_in_words(small)} {network} {_ends(real)}"
+
+
+def _ends(found: Found) -> str:
+    distance, accuracy, chosen = found["distance_to_clean"], found["test_accuracy"], found["chosen_epoch"]
+    last = {name: f"{distance[name][-1]:.2f} ({percent(accuracy[name][-1])})" for name in JUDGED}
+    best = {
+        name: f"{distance[name][epoch]:.2f} ({percent(accuracy[name][epoch])}) in epoch {epoch}"
+        for name, epoch in chosen.items()
+    }
+    stopped, end = distance["plain"][chosen["plain"]], distance["sigma"][-1]
+    return (
+        f"σ ends {_than(end, distance['w'][-1])} the clean optimum than w does, and "
+        f"{_than(end, distance['plain'][-1])} it than plain training does; plain training stopped early was "
+        f"{_than(stopped, end)} it than that. Distance (and test accuracy) in the last epoch: σ {last['sigma']}, w "
+        f"{last['w']}, plain {last['plain']}; where chosen: σ {best['sigma']}, plain {best['plain']}."
+    )
+
+
+def _than(first: float, second: float) -> str:
+    return "nearer to" if first < second else "no nearer to"
+
+
+def _radii(found: Found) -> str:
+    radii = {epoch: stage_radii(found, epoch) for epoch in found["problem"]["stages"]}
+    moved, size = (", ".join(_short(pair[k]) for pair in radii.values()) for k in (0, 1))
+    return f"In epochs {', '.join(map(str, radii))} σ moves by {moved}, and ‖γ‖ is {size}."
+
+
+def _c2_in_words(found: Found) -> str:
+    tried = found["other_c2"]
+    idle = [each["c2"] for each in tried if each["gamma_norm"] < IDLE]
+    best, largest = max(tried, key=lambda each: float(each["sigma_accuracy"])), tried[-1]
+    sentences = [
+        f"With c2 up to {max(idle):g} γ ends near zero, and σ where w does." if idle else "",
+        f"The last σ is most accurate with c2 = {best['c2']:g} ({percent(best['sigma_accuracy'])}).",
+        f"With c2 = {largest['c2']:g} it is less so ({percent(largest['sigma_accuracy'])}): γ then takes part of "
+        "what is right as well."
+        if largest["sigma_accuracy"] < best["sigma_accuracy"]
+        else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+DRAWING = Drawing(
+    title=FIGURES[NAME],
+    caption=(
+        "Computed paths, not a sketch. (a) A problem with two weights: one of a feature that tells two classes apart, "
+        "one of a feature that goes with the wrong labels of the training images by chance and is noise on new ones. "
+        "Contour lines: loss on the labels as given (red) and on clean ones (green), with their optima. Plain "
+        "gradient descent and the decomposition’s w and σ start alike; γ = w − σ is drawn from the origin. Going "
+        "along the first weight is learning, along the second memorising. (b) Distance of each to the clean optimum. "
+        "Dots: the epoch that is chosen, the first of the highest accuracy on noisy validation labels. (c–e) Three "
+        "stages: within the blue circle σ has moved during the epoch, and on the dashed one, as large as γ, lies w; a "
+        "penalty on a norm does the same as holding it within such a circle. (f, g) The same in the last epoch for "
+        "other values of c2; the vertical line is the value used above. (h, i) A network on real images: the paths of "
+        "all its weights in the plane of the two directions in which they vary most, with the share of the variance "
+        "along each, and their distances in full. As its clean optimum serves the place where plain training ends "
+        "that sees clean labels and starts from the same weights; the cross is where it ends on the noisy ones."
+    ),
+    needs="parameter_space.json, which `tnlpad reproduce parameter_space` computes in seconds.",
+    draw=draw,
+    findings=findings,
+)

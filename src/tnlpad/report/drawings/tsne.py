@@ -1,0 +1,147 @@
+"""Test features as t-SNE shows them, with the numbers that say how well the classes are apart."""
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+
+from tnlpad.paper.cells import FIGURES
+from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.panels import percent
+from tnlpad.report.style import GRID, INK, PAPER, STYLE, new_figure
+from tnlpad.report.words import dataset_title, noise_title
+
+NAME = "tsne"
+# Light enough for a dark page and dark enough for a white one; ten are too many to be told apart by hue alone, so every
+# class has its number written on it.
+CLASS_COLOURS = (
+    "#4477aa",
+    "#ee7733",
+    "#228833",
+    "#cc3366",
+    "#8866cc",
+    "#997744",
+    "#dd77bb",
+    "#7f8791",
+    "#b5a11f",
+    "#33b5c8",
+)
+VIEWS = {"w": "Standard", "sigma": "σ", "sigma_reestimated": "σ, own statistics"}
+PANEL_INCHES = 2.0
+
+
+def draw(records: Records, extras: Extras) -> Figure | None:
+    """A block for each noise; a row for each set of weights and a column for each epoch."""
+    found = extras.get(NAME)
+    if not found or not found["panels"]:
+        return None
+    blocks = _blocks(found)
+    heights = [len(rows) * PANEL_INCHES + 0.35 for rows in blocks.values()]
+    labels = np.array(found["labels"])
+    with mpl.rc_context(STYLE):
+        figure = new_figure(sum(heights) + 0.8)
+        parts = np.ravel(np.asarray(figure.subfigures(len(blocks), 1, height_ratios=heights)))
+        for part, (noise, rows) in zip(parts, blocks.items(), strict=True):
+            part.suptitle(f"{dataset_title(found['dataset'])}, {noise_title(noise)}", x=0.01, ha="left", weight="bold")
+            _block(part, rows, found["epochs"], labels)
+        _name_classes(figure, found["class_names"])
+    return figure
+
+
+def _blocks(found: Mapping[str, Any]) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
+    """Panels by noise and, within it, by the weights that they show."""
+    blocks: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for panel in found["panels"]:
+        blocks.setdefault(panel["noise"], {}).setdefault(panel["view"], []).append(panel)
+    return blocks
+
+
+def _block(
+    part: SubFigure, rows: Mapping[str, Sequence[Mapping[str, Any]]], epochs: Sequence[int], labels: Any
+) -> None:
+    grid = part.subplots(len(rows), len(epochs), squeeze=False)
+    for across, (view, panels) in zip(grid, rows.items(), strict=True):
+        by_epoch = {panel["epoch"]: panel for panel in panels}
+        across[0].set_ylabel(VIEWS.get(view, view).replace(", ", ",\n"), weight="bold")
+        for axes, epoch in zip(across, epochs, strict=True):
+            _panel(axes, by_epoch[epoch], labels)
+
+
+def _panel(axes: Axes, panel: Mapping[str, Any], labels: Any) -> None:
+    positions = np.array(panel["positions"])
+    colours = np.array(CLASS_COLOURS)[labels % len(CLASS_COLOURS)]
+    # Thousands of points are pixels, and drawn in an order that hides no class behind another.
+    order = np.random.default_rng(0).permutation(len(labels))
+    size = float(np.clip(3000 / len(labels), 0.5, 7))
+    axes.scatter(
+        positions[order, 0], positions[order, 1], s=size, c=colours[order], linewidths=0, alpha=0.75, rasterized=True
+    )
+    classes = np.unique(labels)
+    if len(classes) <= len(CLASS_COLOURS):
+        for number in classes:
+            x, y = np.median(positions[labels == number], axis=0)
+            box = {"boxstyle": "round,pad=0.12", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.8}
+            axes.text(x, y, str(number), ha="center", va="center", fontsize=8.5, weight="bold", color=INK, bbox=box)
+    axes.set_title(f"epoch {panel['epoch']}", loc="center", weight="normal", fontsize=10, pad=3)
+    silhouette, neighbours = _scores(panel)
+    axes.set_xlabel(f"silhouette {silhouette}\n10-NN {neighbours}", fontsize=9.5, labelpad=2)
+    axes.set(xticks=[], yticks=[])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=GRID)
+
+
+def _scores(panel: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{panel['silhouette']:.2f}".replace("-", "−"), percent(panel["neighbours_accuracy"])
+
+
+def _name_classes(figure: Figure, names: Sequence[str]) -> None:
+    if len(names) > len(CLASS_COLOURS):
+        return
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=colour, label=name if name == str(k) else f"{k} {name}")
+        for k, (name, colour) in enumerate(zip(names, CLASS_COLOURS, strict=False))
+    ]
+    half = (len(handles) + 1) // 2  # legends are filled column by column, and read row by row
+    handles = [handle for pair in zip_longest(handles[:half], handles[half:]) for handle in pair if handle is not None]
+    figure.legend(handles=handles, loc="outside lower center", ncols=half, handletextpad=0.1, columnspacing=1.2)
+
+
+def findings(records: Records, extras: Extras) -> str:
+    """Both numbers of both methods, early and late."""
+    found = extras.get(NAME)
+    if not found or not found["panels"]:
+        return ""
+    sentences = []
+    for noise, rows in _blocks(found).items():
+        words = []
+        for view, panels in rows.items():
+            scores = ", ".join(f"{' and '.join(_scores(panel))} at epoch {panel['epoch']}" for panel in panels)
+            words.append(f"{VIEWS.get(view, view)}: {scores}")
+        sentences.append(f"{noise_title(noise)}: {'; '.join(words)}.")
+    return (
+        f"{dataset_title(found['dataset'])}, {len(found['labels']):,} of {found['test_images']:,} test images shown, "
+        f"seed {found['seed']}. Silhouette and 10-nearest-neighbour accuracy. {' '.join(sentences)}"
+    )
+
+
+DRAWING = Drawing(
+    title=FIGURES[NAME],
+    caption=(
+        "What the penultimate layer makes of the clean test images, coloured and numbered by true class, at three "
+        "epochs: for ordinary training (Standard), for σ with BatchNorm’s statistics as training left them, which is "
+        "how the paper judges it, and, where the network has BatchNorm, for σ with statistics estimated anew from "
+        "training images. Features, 50 principal components, t-SNE with perplexity 30 from a fixed start; places and "
+        "distances of groups mean little in such pictures. The numbers below each are taken from the components: the "
+        "mean silhouette of the true classes (1 is perfectly apart, 0 is mixed) and the share of images whose class "
+        "is the most frequent among their 10 nearest others. One seed; nothing is chosen."
+    ),
+    needs="tsne.json, which `tnlpad reproduce tsne` computes.",
+    draw=draw,
+    findings=findings,
+)

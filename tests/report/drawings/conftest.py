@@ -1,0 +1,95 @@
+"""Records as reports read them, without a run behind them."""
+
+from pathlib import Path
+
+import pytest
+
+from tnlpad.records.archive import FinishedRecord
+from tnlpad.records.curves import Curves
+
+OPTIONS = {
+    "c1": 1e-4,
+    "c2": 0.6,
+    "gamma_family": "power",
+    "sigma_constraint": True,
+    "gamma_constraint": True,
+}
+
+
+def record(
+    method="tnlpad",
+    *,
+    dataset="cifar10",
+    noise="symmetric:0.4",
+    seed=1,
+    protocol="paper",
+    network="resnet18",
+    settings=None,
+    test=(0.5, 0.8, 0.7),
+    validation=(0.3, 0.5, 0.4),
+    memorised=None,
+    norms=None,
+    milestones=(40, 80),
+    curves=True,
+):
+    settings = dict(settings or {})
+    options = {name: settings.get(name, value) for name, value in OPTIONS.items()} if method == "tnlpad" else {}
+    epoch = validation.index(max(validation)) + 1
+    summary = {
+        "chosen": {
+            "epoch": epoch,
+            "validation_accuracy": validation[epoch - 1],
+            "test_accuracy": test[epoch - 1],
+        }
+    }
+    config = {
+        "dataset": dataset,
+        "noise": noise,
+        "protocol": protocol,
+        "method": method,
+        "network": network,
+        "seed": seed,
+        "options": options,
+        "epochs": settings.get("epochs", len(test)),
+        "milestones": list(milestones),
+    }
+
+    def read():
+        assert curves, "the curves of this record are not to be read"
+        return Curves(
+            train_loss=(1.0,) * len(test),
+            validation_accuracy=tuple(validation),
+            test_accuracy=tuple(test),
+            judged_test_accuracy={},
+            memorised=memorised or {},
+            norms=norms or {},
+            selection_precision={},
+        )
+
+    return FinishedRecord(
+        run_id=f"{dataset}_{noise}_{method}_{seed}_{sorted(settings.items())}",
+        config=config,
+        settings=settings,
+        summary=summary,
+        source=Path("somewhere"),
+        read_curves=read,
+    )
+
+
+@pytest.fixture
+def make_record():
+    return record
+
+
+def lines(axes):
+    """Of a panel, by label: x and y."""
+    return {line.get_label(): line.get_xydata() for line in axes.get_lines() if not line.get_label().startswith("_")}
+
+
+def titles(figure):
+    return [plain(axes.get_title(loc="left")) for axes in figure.axes]
+
+
+def plain(text):
+    """With ordinary spaces between a number and its percent sign, and in one line."""
+    return text.replace("\u00a0", " ").replace("\n", " ")

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from tests.report.drawings.conftest import plain
+from tnlpad.paper.cells import curves
+from tnlpad.report.drawings.panels import (
+    MOST_PANELS,
+    by_place,
+    noise_rate,
+    own_settings,
+    place_of,
+    seeds_in_words,
+    series,
+    wanted_panels,
+)
+
+
+def test_a_place_says_what_is_not_as_in_the_paper(make_record):
+    assert plain(place_of(make_record()).title) == "CIFAR-10, symmetric 40 %"
+    other = make_record(protocol="authors", network="vgg19", settings={"epochs": 5, "compiled": True, "patience": 3})
+    assert plain(place_of(other).title) == "CIFAR-10, symmetric 40 %, VGG-19, authors’ protocol, epochs 5, patience 3"
+
+
+def test_what_is_compared_shares_a_place(make_record):
+    records = [make_record(settings={"c2": c2}) for c2 in (0.2, 0.4)] + [make_record(), make_record("standard")]
+    ((_, groups),) = by_place(records, ("c2",)).items()
+    assert set(groups) == {("tnlpad", 0.2), ("tnlpad", 0.4), ("tnlpad", 0.6), ("standard", None)}
+    assert len(by_place(records)) == 3
+
+
+def test_a_seed_counts_once_however_it_was_rounded(make_record):
+    records = [make_record(), make_record(settings={"precision": "bfloat16"}), make_record(seed=2)]
+    ((_, groups),) = by_place(records).items()
+    assert [record.config["seed"] for record in groups["tnlpad",]] == [1, 2]
+
+
+def test_own_settings_are_the_methods(make_record):
+    assert own_settings(make_record(settings={"epochs": 5})) == set()
+    assert own_settings(make_record(settings={"epochs": 5, "c2": 1.0})) == {"c2"}
+
+
+def test_the_papers_panels_are_drawn_where_there_are_any(make_record):
+    noises = ("instance:0.4", "symmetric:0.4", "symmetric:0.2")
+    places = [place_of(make_record(noise=noise)) for noise in noises]
+    places += [place_of(make_record(dataset="digits", network="small_cnn"))]
+    wanted = wanted_panels(places, curves("memorisation"))
+    assert [place.noise for place in wanted] == ["symmetric:0.4", "instance:0.4"]
+
+
+def test_otherwise_whatever_there_is_up_to_six(make_record):
+    places = [place_of(make_record(noise=f"symmetric:0.{k}", settings={"epochs": 3})) for k in range(1, 9)]
+    wanted = wanted_panels(places[::-1], curves("memorisation"))
+    assert wanted == places[:MOST_PANELS]
+    assert wanted_panels(places, curves("memorisation"), most=None) == places
+
+
+@pytest.mark.parametrize(("noise", "rate"), [("symmetric:0.4", 0.4), ("none", None), ("human:worse", None)])
+def test_noise_rate(noise, rate):
+    assert noise_rate(noise) == rate
+
+
+def test_series_are_cut_to_the_shortest_and_may_have_gaps(make_record):
+    records = [make_record(memorised={"w": (0.1, None, 0.3)}), make_record(memorised={"w": (0.2, 0.4)}), make_record()]
+    values = series(records, lambda record: record.curves.memorised.get("w"))
+    np.testing.assert_array_equal(values, [[0.1, np.nan], [0.2, 0.4]])
+    assert series(records, lambda record: record.curves.norms.get("gamma")) is None
+
+
+@pytest.mark.parametrize(("sizes", "words"), [([1, 1], "One seed."), ([3, 3], "3 seeds."), ([5, 2], "2 to 5 seeds.")])
+def test_seeds_in_words(sizes, words):
+    assert seeds_in_words([None] * size for size in sizes) == words

@@ -1,0 +1,51 @@
+import pytest
+
+from tests.synthetic_runs import write_run
+from tnlpad.paper.cells import cells
+from tnlpad.records.archive import finished_records
+from tnlpad.report.layout import blocks, label_beside, matrices
+from tnlpad.report.results import TITLES, table_results
+
+GPU = {"precision": "bfloat16", "compiled": True}
+COLUMN = [cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"]
+TNLPAD = next(cell for cell in COLUMN if cell.row == "tnlpad")
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_every_cell_has_its_place_in_a_matrix_and_in_a_block(name):
+    table = table_results(name, [])
+    in_matrices = [entry for matrix in matrices(table) for line in matrix.lines for entry, _ in line.cells]
+    in_blocks = [entry for block in blocks(table) for entry in block.entries]
+    everything = sorted(cell.name for cell in cells(name))
+    assert sorted(entry.cell.name for entry in in_matrices) == everything
+    assert sorted(entry.cell.name for entry in in_blocks) == everything
+    for matrix in matrices(table):
+        assert all(len(line.cells) == len(matrix.columns) for line in matrix.lines)
+        assert len(matrix.headings) == len(matrix.names) == len(matrix.columns)
+
+
+def test_as_in_the_paper():
+    table = table_results("simulated", [])
+    assert [matrix.title for matrix in matrices(table)] == ["MNIST", "Fashion-MNIST", "CIFAR-10", "CIFAR-100"]
+    assert len(blocks(table)) == 32
+    (real,) = matrices(table_results("real_world", []))
+    assert real.headings[:2] == ["Food-101", "Clothing1M"]
+
+
+def test_variants_have_lines_of_their_own(tmp_path):
+    for cell in COLUMN:
+        write_run(tmp_path, cell, 1, settings=GPU)
+    write_run(tmp_path, TNLPAD, 1)
+    table = table_results("simulated", finished_records([tmp_path]))
+    matrix = matrices(table)[0]
+    assert matrix.main_label == "bfloat16, compiled"
+    assert matrix.filled
+    assert not matrices(table)[1].filled
+    lines = [line for line in matrix.lines if line.row == "tnlpad"]
+    assert [(line.label, line.first) for line in lines] == [("bfloat16, compiled", True), ("", False)]
+    assert [group is not None for _, group in lines[1].cells] == [True, *[False] * 7]
+    assert label_beside(lines[0].label, matrix.main_label) == ""
+    assert label_beside(lines[1].label, matrix.main_label) == "float32"
+    block = blocks(table)[0]
+    assert (block.name, block.filled, len(block.entries)) == ("mnist/symmetric-0.2", 9, 9)
+    assert len(list(block.rows)) == len(block.comparisons) == 10

@@ -1,0 +1,201 @@
+import math
+
+import pytest
+
+from tests.synthetic_runs import write_run
+from tnlpad.paper.cells import TABLES, Experiment, Published, cells
+from tnlpad.records.archive import finished_records
+from tnlpad.report.results import (
+    TITLES,
+    Spread,
+    compare,
+    groups_of,
+    other_runs,
+    reported,
+    table_results,
+    variant,
+)
+
+CELL = next(cell for cell in cells("simulated") if cell.name == "simulated/cifar10/symmetric-0.4/tnlpad")
+GPU = {"precision": "bfloat16", "compiled": True}
+
+
+def entry_of(table, cell):
+    return next(entry for entry in table.entries if entry.cell == cell)
+
+
+# Numbers
+
+
+def test_the_standard_deviation_is_that_of_the_sample():
+    spread = Spread.of([0.90, 0.92, 0.97])
+    assert spread.n == 3
+    assert spread.mean == pytest.approx(93)
+    assert spread.sd == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
+
+
+def test_one_seed_has_none():
+    assert Spread.of([0.5]) == Spread(mean=50.0, sd=None, n=1)
+
+
+def test_the_bound_is_two_standard_errors_of_the_difference():
+    """By hand: 2·√(0.3²/4 + 0.4²/5) = 2·√(0.0225 + 0.032)."""
+    comparison = compare(Spread(mean=90.0, sd=0.3, n=4), Published(mean=90.4, std=0.4, n=5))
+    assert comparison.difference == pytest.approx(-0.4)
+    assert comparison.bound == pytest.approx(2 * math.sqrt(0.0545))
+    assert comparison.within is True
+    assert comparison.unknown is None
+    assert compare(Spread(mean=90.9, sd=0.3, n=4), Published(mean=90.4, std=0.4, n=5)).within is False
+
+
+def test_exactly_on_the_bound_is_within():
+    published = Published(mean=90.0, std=1.0, n=4)
+    assert compare(Spread(mean=91.0, sd=0.0, n=2), published).within is True
+
+
+@pytest.mark.parametrize(
+    ("ours", "published", "reason"),
+    [
+        (Spread(mean=90, sd=None, n=1), Published(mean=90, std=0.1, n=5), "we have one seed"),
+        (Spread(mean=90, sd=0.1, n=5), Published(mean=90, std=None, n=1), "the paper gives no standard deviation"),
+        (Spread(mean=90, sd=0.1, n=5), Published(mean=90, std=0.1, n=None), "the paper does not say n"),
+        (
+            Spread(mean=90, sd=None, n=1),
+            Published(mean=90, std=None, n=None),
+            "we have one seed and the paper gives no standard deviation",
+        ),
+    ],
+)
+def test_where_it_cannot_be_said_the_reason_is(ours, published, reason):
+    comparison = compare(ours, published)
+    assert (comparison.within, comparison.bound, comparison.unknown) == (None, None, reason)
+    assert comparison.difference == 0
+
+
+# Runs into cells
+
+
+def test_seeds_of_a_cell_are_averaged(tmp_path):
+    for seed, accuracy in ((2, 0.88), (1, 0.86)):
+        write_run(tmp_path, CELL, seed, accuracy=accuracy, last=0.80, memorised=0.2)
+    table = table_results("simulated", finished_records([tmp_path]))
+    entry = entry_of(table, CELL)
+    (group,) = entry.groups
+    assert group.chosen == Spread.of([0.86, 0.88])
+    assert group.last == Spread.of([0.8, 0.8])
+    assert group.memorised == Spread.of([0.2, 0.2])  # of σ, not of w, which has twice as much
+    assert group.seeds == (1, 2)
+    assert group.epochs == (4, 4)
+    assert group.label == ""
+    assert not entry.complete
+    assert table.filled == (entry,)
+    assert len(table.comparisons) == 1
+    assert table.selections == ["first epoch of the highest noisy validation accuracy"]
+
+
+def test_two_networks_are_reported_by_their_mean(tmp_path):
+    cell = next(cell for cell in cells("simulated") if cell.method == "coteaching")
+    write_run(tmp_path, cell, 1, memorised=0.5)
+    (group,) = entry_of(table_results("simulated", finished_records([tmp_path])), cell).groups
+    assert group.memorised == Spread.of([0.5])
+    assert reported(["first", "second"]) == ["first", "second"]
+    assert reported(["sigma", "w"]) == ["sigma"]
+    assert reported(["w", "sigma"]) == ["w"]  # the authors' protocol judges by w
+    assert reported(["w"]) == ["w"]
+
+
+VARIANTS = {
+    "": {},
+    "bfloat16, compiled": {"settings": GPU},
+    "compiled": {"settings": {"compiled": True}},
+    "patience 10": {"settings": {"patience": 10}},
+    "bfloat16, compiled, patience 10": {"settings": {**GPU, "patience": 10}},
+    "protocol authors": {"protocol": "authors"},
+    "protocol authors, bfloat16, compiled": {"protocol": "authors", "settings": GPU},
+}
+
+
+def test_variants_are_never_mixed(tmp_path):
+    for number, options in enumerate(VARIANTS.values()):
+        for seed in (1, 2):
+            write_run(tmp_path, CELL, seed, accuracy=0.8 + number / 100, **options)
+    entry = entry_of(table_results("simulated", finished_records([tmp_path])), CELL)
+    assert {group.label for group in entry.groups} == set(VARIANTS)
+    for group in entry.groups:
+        number = list(VARIANTS).index(group.label)
+        assert group.chosen == Spread.of([0.8 + number / 100] * 2)
+
+
+def test_where_most_seeds_are_comes_first(tmp_path):
+    write_run(tmp_path, CELL, 1)
+    for seed in (1, 2):
+        write_run(tmp_path, CELL, seed, settings=GPU)
+    entry = entry_of(table_results("simulated", finished_records([tmp_path])), CELL)
+    assert [group.label for group in entry.groups] == ["bfloat16, compiled", ""]
+
+
+def test_a_recipe_that_changed_between_versions_is_not_mixed_either(tmp_path):
+    old, new = (finished_records([write_run(tmp_path / str(k), CELL, k).path])[0] for k in (1, 2))
+    new.summary["config"]["options"]["c2"] = 0.9  # with the same settings: the recipe itself says so now
+    new.summary["config"]["weight_decay"] = 0.5
+    groups = groups_of([old, new])
+    assert [group.label for group in groups] == ["", "weight_decay=0.5, c2=0.9"]
+
+
+def test_another_rule_of_selection_is_not_mixed_either(tmp_path):
+    one, two = (finished_records([write_run(tmp_path / str(k), CELL, k).path])[0] for k in (1, 2))
+    two.summary["selection"] = "last epoch"
+    assert [group.label for group in groups_of([one, two])] == ["", "another selection rule"]
+
+
+def test_other_settings_make_another_experiment(tmp_path):
+    write_run(tmp_path, CELL, 1, settings={"c2": 0.3})
+    write_run(tmp_path, CELL, 1)
+    records = finished_records([tmp_path])
+    assert len(entry_of(table_results("simulated", records), CELL).groups) == 1
+    ((group,),) = other_runs(records)
+    assert group.records[0].settings == {"c2": 0.3}
+
+
+def test_the_same_runs_may_serve_several_tables(tmp_path):
+    cell = next(cell for cell in cells("ablation") if cell.row == "decomposition+gamma+sigma")
+    write_run(tmp_path, cell, 1)
+    records = finished_records([tmp_path])
+    assert len(table_results("ablation", records).filled) == len(table_results("simulated", records).filled) == 1
+    assert other_runs(records) == []
+
+
+def test_rows_of_the_ablation_are_told_apart(tmp_path):
+    rows = [cell for cell in cells("ablation") if cell.group == "cifar10/symmetric-0.2"]
+    for number, cell in enumerate(rows):
+        write_run(tmp_path, cell, 1, accuracy=0.5 + number / 10, last=0.4)
+    table = table_results("ablation", finished_records([tmp_path]))
+    assert [round(entry_of(table, cell).groups[0].chosen.mean) for cell in rows] == [50, 60, 70, 80]
+
+
+def test_variant_in_words():
+    config = {"protocol": "paper", "precision": "float32", "compiled": False, "patience": None}
+    assert variant(config) == ()
+    assert variant({"protocol": "paper"}) == ()
+    assert variant({**config, "precision": "bfloat16", "patience": 3}) == ("bfloat16", "patience 3")
+
+
+def test_every_table_has_cells_and_commands_that_select_them():
+    from tnlpad.experiments.reproduce import select
+
+    assert set(TITLES) == {*TABLES, "smoke"}
+    for name in TITLES:
+        table = table_results(name, [])
+        assert table.filled == ()
+        for entry in table.entries:
+            words = entry.command.split()
+            assert words[:3] == ["tnlpad", "reproduce", name]
+            place, method = words[words.index("--only") + 1], words[words.index("--methods") + 1]
+            assert entry.cell in select(cells(name), only=[place], methods=[method])
+
+
+def test_a_run_of_no_table(tmp_path):
+    write_run(tmp_path, Experiment(dataset="digits", noise="pairflip:0.3", method="cdr"), 1)
+    records = finished_records([tmp_path])
+    assert all(not table_results(name, records).filled for name in TITLES)
+    assert len(other_runs(records)) == 1

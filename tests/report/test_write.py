@@ -1,0 +1,258 @@
+"""A report as files, and what its page says."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from tests.report.test_page import read
+from tests.synthetic_runs import write_run
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.run import run
+from tnlpad.paper.cells import Experiment, cells
+from tnlpad.records.archive import Problem, archive, finished_records, write_archived
+from tnlpad.records.store import RunFolder
+from tnlpad.report.results import TITLES, table_results
+from tnlpad.report.results_page import verdict
+from tnlpad.report.write import write_report
+
+pytestmark = pytest.mark.usefixtures("two_drawings")
+COLUMN = [cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"]
+ROWS = {cell.row: cell for cell in COLUMN}
+COMMANDS = "tnlpad reproduce simulated --only mnist/symmetric-0.2 --methods"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """One column of a table without one method, three seeds each; and two runs that are in no table."""
+    folder = tmp_path / "runs"
+    for cell in COLUMN:
+        for seed in (1, 2, 3):
+            if cell.row != "cdr":
+                write_run(folder, cell, seed, accuracy=cell.published.mean / 100 + 0.0003 * seed, last=0.7)
+    for seed in (1, 2):
+        write_run(folder, Experiment(dataset="digits", noise="pairflip:0.3", method="cdr"), seed)
+    return folder
+
+
+def report(out, *sources, **options):
+    out.mkdir(exist_ok=True)
+    problems: list[Problem] = []
+    return write_report(out, finished_records(sources, problems.append), problems, **options)
+
+
+def text_of(page):
+    return re.sub(r"[\s\u00a0]+", " ", " ".join(read(page.read_text()).text))
+
+
+def shape(value):
+    """Names and types, to compare documents by."""
+    if isinstance(value, dict):
+        return {key: shape(each) for key, each in value.items()}
+    return [shape(value[0])] if isinstance(value, list) and value else type(value).__name__
+
+
+@pytest.mark.parametrize("method", ["tnlpad", "coteaching"])
+def test_the_runs_of_these_tests_look_like_real_ones(tmp_path, method):
+    experiment = Experiment(dataset="digits", noise="symmetric:0.4", method=method)
+    settings = {"epochs": 2}
+    real = run(configure("digits", noise="symmetric:0.4", method=method, settings=settings), tmp_path / "real")
+    made_up = write_run(tmp_path / "made_up", experiment, 1, epochs=2, settings=settings)
+    assert shape(made_up.summary()) == shape(real.summary())
+    assert shape(made_up.config()) == shape(real.config())
+    assert set(shape(made_up.epochs()[0])) == set(shape(real.epochs()[0]))
+    for key in ("judged", "norms", "selection"):
+        assert shape(made_up.epochs()[0])[key] == shape(real.epochs()[0])[key]
+
+
+def test_the_files(runs, tmp_path):
+    out = tmp_path / "report"
+    written = report(out, runs)
+    names = {str(path.relative_to(out)) for path in written.files}
+    assert names == {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert {"index.html", "tables/simulated.md", "tables/simulated.csv", "tables/simulated.tex"} <= names
+    assert {"figures/drawn.svg", "figures/drawn.pdf"} <= names
+    assert [(figure.name, figure.svg is None) for figure in written.figures] == [("drawn", False), ("lacking", True)]
+
+
+def test_what_else_lies_there_is_left_alone(runs, tmp_path):
+    out = tmp_path / "report"
+    (out / "tables").mkdir(parents=True)
+    (out / "mine.txt").write_text("kept")
+    (out / "tables" / "mine.csv").write_text("kept")
+    report(out, runs)
+    assert (out / "mine.txt").read_text() == (out / "tables" / "mine.csv").read_text() == "kept"
+
+
+def test_the_same_records_give_the_same_page_wherever_they_lie(runs, tmp_path):
+    results = tmp_path / "results"
+    results.mkdir()
+    for path in runs.iterdir():
+        write_archived(archive(RunFolder(path)), results)
+    one, two = (report(tmp_path / name, source) for name, source in (("one", runs), ("two", results)))
+    assert one.page.read_bytes() == two.page.read_bytes()
+
+
+# What the page says
+
+
+def test_numbers_beside_the_papers(runs, tmp_path):
+    text = text_of(report(tmp_path / "report", runs).page)
+    for wanted in (
+        "26 finished runs, brought together",
+        "Of 8 comparisons with a published number, 8 lie within two standard errors of it.",
+        "TNLPAD 99.08 ± 0.03 epoch 4 70.00 ± 0.00 30.00 ± 0.00 3 of 5 99.02 ± 0.07 n 5 +0.06 yes: 0.06 ≤ 0.07",
+        "Epoch chosen by: first epoch of the highest noisy validation accuracy",
+        "a machine",
+        "python 3.11.0, torch 2.6.0, numpy 2.0.0",
+        "Other runs",
+        "Digits, pairflip 30 %",
+    ):
+        assert wanted in text, wanted
+
+
+def test_empty_cells_columns_tables_and_figures_say_what_fills_them(runs, tmp_path):
+    written = report(tmp_path / "report", runs)
+    text = text_of(written.page)
+    assert f"{COMMANDS} cdr" in text
+    assert "tnlpad reproduce simulated --only cifar100/instance-0.4" in text
+    assert "tnlpad reproduce high_noise" in text
+    missing = [figure for figure in written.figures if not figure.svg]
+    assert missing
+    for figure in missing:
+        assert f"Not drawn yet. Needed: {figure.needs} {figure.command}" in text
+
+
+def test_variants_are_labelled(runs, tmp_path):
+    write_run(runs, ROWS["tnlpad"], 1, accuracy=0.5, last=0.4, settings={"patience": 5})
+    text = text_of(report(tmp_path / "report", runs).page)
+    assert "TNLPAD patience 5 50.00 epoch 4 40.00" in text
+    assert "cannot be said: we have one seed" in text
+    assert "Other variants are in the table alone." in text
+
+
+def test_curves_are_drawn_for_each_column_that_has_runs(runs, tmp_path):
+    page = report(tmp_path / "report", runs).page.read_text()
+    assert page.count('class="figure curves"') == 2
+    assert re.search(r"Standard: \d+ % after epoch 1, highest 99 % after epoch 4, 70 % at the end\.", page)
+    reader = read(page)
+    assert len(reader.ids) == len(set(reader.ids))
+
+
+def test_the_page_stands_alone(runs, tmp_path):
+    out = tmp_path / "report"
+    page = report(out, runs).page.read_text()
+    reader = read(page)
+    assert "<script" not in page
+    assert "@import" not in page
+    assert "http" not in re.sub(r"xmlns(:\w+)?=\"[^\"]*\"", "", page)
+    for address in reader.addresses:
+        if address.startswith("#"):
+            assert address[1:] in reader.ids, address
+        else:
+            assert (out / address).is_file(), address
+
+
+def test_words_of_a_record_cannot_become_markup(runs, tmp_path):
+    for path in runs.glob("*/summary.json"):
+        summary = json.loads(path.read_text())
+        summary["machine"] = "<img src=x>"
+        path.write_text(json.dumps(summary))
+    page = report(tmp_path / "report", runs, command="tnlpad report '<b>'").page.read_text()
+    assert "<img" not in page
+    assert "&lt;img src=x&gt;" in page
+
+
+def test_only_some_tables(runs, tmp_path):
+    out = tmp_path / "report"
+    written = report(out, runs, tables=["high_noise"])
+    assert [table.name for table in written.tables] == ["high_noise"]
+    assert "No runs yet" in (out / "tables" / "high_noise.md").read_text()
+    assert not (out / "tables" / "simulated.md").exists()
+
+
+def test_the_trial_grid_is_shown_when_it_was_run(runs, tmp_path):
+    assert "Everything once" not in text_of(report(tmp_path / "without", runs).page)
+    write_run(runs, cells("smoke")[0], 1)
+    text = text_of(report(tmp_path / "with", runs).page)
+    assert "Everything once, on digits" in text
+    assert "not in the paper" in text
+
+
+# Damage
+
+
+def test_damaged_records_are_named_on_the_page(runs, tmp_path):
+    first, second, *_ = sorted(runs.iterdir())
+    (first / "summary.json").write_text("{")
+    (second / "epochs.jsonl").write_text("{\n")
+    RunFolder(runs / "begun").begin({"a": 1})
+    written = report(tmp_path / "report", runs)
+    text = text_of(written.page)
+    assert "2 records could not be used" in text
+    assert f"{first}: " in text
+    assert f"{second}: its numbers are used, its curves are not" in text
+    assert "1 run is not finished yet." in text
+    assert [problem.kind for problem in written.problems] == ["unfinished", "damaged", "damaged"]
+    assert "25 finished runs" in text
+
+
+def test_a_column_of_which_no_curve_can_be_read(runs, tmp_path):
+    for path in runs.glob("mnist*"):
+        (path / "epochs.jsonl").unlink()
+    page = report(tmp_path / "report", runs).page.read_text()
+    assert 'class="figure curves"' not in page
+    assert "99.08" in page
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(runs, tmp_path, monkeypatch):
+    out = tmp_path / "report"
+    out.mkdir()
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        report(out, runs)
+    assert [path for path in out.rglob("*") if path.is_file()] == []
+
+
+# The sentence at the top
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "sentence"),
+    [
+        ([(0.9902, 0.9903)], "Of 1 comparison with a published number, 1 lies within two standard errors of it."),
+        (
+            [(0.95, 0.951)],
+            "Of 1 comparison with a published number, 0 lie within two standard errors of it, 1 below.",
+        ),
+        ([(0.9902,)], "Of 1 it cannot be said"),
+    ],
+)
+def test_the_verdict_says_what_happened(tmp_path, accuracies, sentence):
+    for values in accuracies:
+        for seed, value in enumerate(values, start=1):
+            write_run(tmp_path, ROWS["tnlpad"], seed, accuracy=value)
+    records = finished_records([tmp_path])
+    assert verdict([table_results(name, records) for name in TITLES]).startswith(sentence)
+
+
+def test_nothing_to_compare(tmp_path):
+    assert verdict([table_results("simulated", [])]).startswith("None of these runs")
+
+
+def test_above_and_below(tmp_path):
+    for row, accuracy in (("tnlpad", 0.95), ("standard", 0.9995)):
+        for seed in (1, 2):
+            write_run(tmp_path, ROWS[row], seed, accuracy=accuracy + seed / 10_000)
+    assert (
+        verdict([table_results("simulated", finished_records([tmp_path]))])
+        == "Of 2 comparisons with a published number, 0 lie within two standard errors of it, 1 above, 1 below."
+    )
+
+
+def test_a_report_can_be_moved(runs, tmp_path):
+    report(tmp_path / "report", runs)
+    shutil.move(tmp_path / "report", tmp_path / "moved")
+    page = (tmp_path / "moved" / "index.html").read_text()
+    assert all((tmp_path / "moved" / a).is_file() for a in read(page).addresses if not a.startswith("#"))
