@@ -1,5 +1,6 @@
 """Writes docs/results.md and the README's table from the records in results/; run by `make results`, tested."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -62,31 +63,37 @@ def readme_table(records: Sequence[FinishedRecord]) -> str:
     """TNLPAD beside standard training wherever one of them was run."""
     tables = [table_results(name, records) for name in TITLES]
     # A column may stand in several tables, with the same runs.
-    rows = {block.title: row for table in tables for block in blocks(table) if (row := readme_row(block))}
-    if not rows:
+    pairs = {block.title: pair for table in tables for block in blocks(table) if (pair := readme_pair(block))}
+    if not pairs:
         return NOTHING_YET.strip()
+    shown = [entry.groups[0] for pair in pairs.values() for entry in pair if entry.groups]
+    usual, _ = Counter(group.label for group in shown).most_common(1)[0]
     rules = dict.fromkeys(rule for table in tables for rule in table.selections)
     head = (
         "Test accuracy in percent, mean ± standard deviation over seeds (n), beside the published numbers; · where "
-        f"there are no runs yet. Epoch chosen by: {'; '.join(rules)}. Everything else about them: "
-        "[docs/results.md](docs/results.md).\n"
+        f"there are no runs yet. Epoch chosen by: {'; '.join(rules)}."
+        + (f" Where nothing else is said: {usual}." if usual else "")
+        + " Everything else about them: [docs/results.md](docs/results.md).\n"
     )
-    lines = [README_HEADINGS, ["---", *["---:"] * (len(README_HEADINGS) - 1)], *rows.values()]
+    rows = [
+        [title, *(ours(entry.groups[0], usual) if entry.groups else "·" for entry in pair), *map(papers, pair)]
+        for title, pair in pairs.items()
+    ]
+    lines = [README_HEADINGS, ["---", *["---:"] * (len(README_HEADINGS) - 1)], *rows]
     return "\n".join([head, *(f"| {' | '.join(line)} |" for line in lines)])
 
 
-def readme_row(block: Block) -> list[str] | None:
-    """One column of a table, if it has runs of either."""
+def readme_pair(block: Block) -> tuple[Entry, Entry] | None:
+    """Standard and TNLPAD in one column of a table, if it has runs of either."""
     entries = {entry.cell.method: entry for entry in block.entries if entry.cell.row in ("standard", "tnlpad")}
     if set(entries) != {"standard", "tnlpad"} or not any(entry.groups for entry in entries.values()):
         return None
-    both = [entries["standard"], entries["tnlpad"]]
-    return [block.title, *(ours(entry.groups[0]) if entry.groups else "·" for entry in both), *map(papers, both)]
+    return entries["standard"], entries["tnlpad"]
 
 
-def ours(group: Group) -> str:
-    """With n, and the variant if it is one."""
-    label = f"; {group.label}" if group.label else ""
+def ours(group: Group, usual: str) -> str:
+    """With n, and the variant if it is another than usual."""
+    label = f"; {group.label or 'float32'}" if group.label != usual else ""
     return f"{spread_text(group.chosen)} ({group.chosen.n}{label})"
 
 

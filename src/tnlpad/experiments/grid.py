@@ -95,7 +95,6 @@ def carry_out(job: Job) -> Result:
             device=job.device,
             checkpoint_every_seconds=SECONDS_BETWEEN_CHECKPOINTS,
         )
-        folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
         accuracy = float(folder.summary()["chosen"]["test_accuracy"])
     except RunInUse:
         return Result("busy")

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tnlpad import __version__
 from tnlpad.experiments.config import RunConfig, command, departures
 from tnlpad.experiments.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets
 from tnlpad.methods import Method
@@ -79,6 +80,7 @@ def run(
                 raise RecordError(str(error)) from error
         _ship(folder, next(iter(method.judged)), trained)
         folder.finish(summarise(config, trained.history, data, place, time.time() - began))
+        folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
     return folder
 
 
@@ -114,7 +116,11 @@ def summarise(
         "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
         "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
         "machine": torch.cuda.get_device_name() if device.type == "cuda" else platform.machine(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "numpy")}},
+        "versions": {
+            "tnlpad": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy")},
+        },
         "command": command(config),
     }
 
