@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -163,12 +164,17 @@ def test_a_page_that_is_wrong_is_noticed(browser, tmp_path):
         assert page.run("document.documentElement.scrollWidth > innerWidth")
 
 
-@pytest.mark.long
 def test_the_whole_path_from_training_to_the_page(browser, tmp_path):
-    """Every method on digits, computed figures as well, as a reader would do it."""
+    """Every method on digits, computed figures as well, killed once and started again, as a reader would do it."""
     runs, out = tmp_path / "runs", tmp_path / "report"
-    for words in (["reproduce", "smoke", "--out", str(runs), "--quiet"], ["report", str(runs), "--out", str(out)]):
-        subprocess.run([sys.executable, "-m", "tnlpad", *words], check=True)
+    words = ["reproduce", "smoke", "--out", str(runs), "--quiet"]
+    driver = subprocess.Popen([sys.executable, "-m", "tnlpad", *words])
+    while driver.poll() is None and len(list(runs.glob("*/summary.json"))) < 10:
+        time.sleep(0.1)
+    driver.kill()
+    assert driver.wait() != 0, "it was finished before it could be killed"
+    for again in (words, ["report", str(runs), "--out", str(out)]):
+        subprocess.run([sys.executable, "-m", "tnlpad", *again], check=True)
     for width in WIDTHS.values():
         with browser.open(out / "index.html", width) as page:
             assert page.complaints == []
