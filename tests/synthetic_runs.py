@@ -71,7 +71,7 @@ def write_run(
             "wrong_labels": 0.4,
             "seconds": {"this_process": 1.0, "epochs": 1.0},
             "machine": "a machine",
-            "versions": {"python": "3.11.0", "torch": "2.6.0", "numpy": "2.0.0"},
+            "versions": {"tnlpad": "0.1.0", "python": "3.11.0", "torch": "2.6.0", "numpy": "2.0.0"},
             "command": command(config),
         }
     )

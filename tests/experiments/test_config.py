@@ -62,7 +62,7 @@ def test_the_papers_defaults(dataset):
 def test_the_authors_code_where_it_differs():
     paper, authors = (configure("cifar10", protocol=protocol) for protocol in ("paper", "authors"))
     assert (paper.stem_padding, authors.stem_padding) == (1, 0)
-    assert (paper.options["judge_by"], authors.options["judge_by"]) == ("auto", "w")
+    assert (paper.options["judge_by"], authors.options["judge_by"]) == ("auto", "sigma_chosen_by_w")
     assert configure("mnist", protocol="authors").stem_padding is None
 
 
@@ -103,7 +103,7 @@ def test_the_rate_that_methods_may_assume():
     assert configure("cifar10", noise="asymmetric:0.4", method="coteaching").noise_rate == 0.4
     assert configure("cifar10", noise="asymmetric:0.4", method="jocor").noise_rate == 0.2
     assert configure("cifar10", noise="symmetric:0.4", method="jocor").noise_rate == 0.4
-    assert configure("cifar10n", noise="human:worse").noise_rate is None
+    assert configure("cifar10n", noise="human:worse").noise_rate == 0.4021
     assert configure("cifar10n", noise="human:worse", settings={"noise_rate": "0.4"}).noise_rate == 0.4
 
 
@@ -473,3 +473,12 @@ def test_a_gpu_has_settings_of_its_own_and_they_name_the_run():
     plain, gpu = (configure("mnist", settings=device_settings(device)) for device in ("cpu", "cuda:0"))
     assert (gpu.precision, gpu.compiled) == ("bfloat16", True)
     assert plain.run_id != gpu.run_id
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_paper_runs_every_method_on_human_labels_too(method):
+    """Methods that assume a noise rate have one, as counted by those who published the labels."""
+    for name in ("random1", "random2", "random3", "worse", "aggregate"):
+        rate = configure("cifar10n", noise=f"human:{name}", method=method).noise_rate
+        assert rate is not None
+        assert 0.09 < rate < 0.41

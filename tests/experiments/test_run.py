@@ -273,6 +273,25 @@ def test_a_damaged_finished_run_is_reported(tmp_path, damage, message):
         run(small(), tmp_path)
 
 
+def test_the_authors_choose_by_w_and_report_sigma(tmp_path):
+    settings = {"epochs": 6, "milestones": ""}
+    config = configure("digits", noise="symmetric:0.4", protocol="authors", settings=settings)
+    folder = run(config, tmp_path)
+    assert folder.summary()["selection"] == "first epoch of the highest noisy validation accuracy of w"
+    for record in folder.epochs():
+        assert record["validation_accuracy"] == record["judged"]["w"]["validation_accuracy"]
+        assert record["test_accuracy"] == record["judged"]["sigma"]["test_accuracy"]
+    assert next(iter(folder.epochs()[0]["judged"])) == "sigma"  # what is shipped
+
+
+def test_a_checkpoint_left_by_a_kill_after_the_end_goes(tmp_path):
+    folder = run(small(), tmp_path)
+    assert not folder.checkpoint_file.exists()
+    folder.checkpoint_file.write_bytes(b"left")
+    run(small(), tmp_path)
+    assert not folder.checkpoint_file.exists()
+
+
 def test_a_run_in_use_is_refused(tmp_path):
     folder = RunFolder(tmp_path / small().run_id)
     with folder.lock(), pytest.raises(RecordError, match="worked on by another process"):

@@ -109,6 +109,10 @@ DAMAGE = [
     (lambda text: text.replace('"dataset"', '"data"'), "config.dataset is missing"),
     (lambda text: text.replace('"test_accuracy"', '"accuracy"'), "chosen.test_accuracy is None"),
     (lambda text: text.replace('"settings"', '"set"'), "settings is missing"),
+    (lambda text: text.replace('"seed"', '"grain"'), "config.seed is missing"),
+    (lambda text: text.replace('"options"', '"choices"'), "config.options is missing"),
+    (lambda text: text.replace('"milestones"', '"stones"'), "config.milestones is missing"),
+    (lambda text: text.replace('"epoch"', '"year"'), "chosen.epoch is missing"),
 ]
 
 

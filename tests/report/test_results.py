@@ -126,6 +126,18 @@ def test_variants_are_never_mixed(tmp_path):
         assert group.chosen == Spread.of([0.8 + number / 100] * 2)
 
 
+def test_a_cell_is_complete_by_the_papers_protocol_alone(tmp_path):
+    cell = next(cell for cell in cells("simulated") if cell.row == "tnlpad")
+    for seed in range(1, 6):
+        write_run(tmp_path, cell, seed, settings={"patience": 3})
+    entry = entry_of(table_results("simulated", finished_records([tmp_path])), cell)
+    assert entry.groups[0].chosen.n == 5
+    assert not entry.complete
+    for seed in range(1, 6):
+        write_run(tmp_path, cell, seed)
+    assert entry_of(table_results("simulated", finished_records([tmp_path])), cell).complete
+
+
 def test_where_most_seeds_are_comes_first(tmp_path):
     write_run(tmp_path, CELL, 1)
     for seed in (1, 2):

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from tnlpad.experiments.run import run
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.archive import Problem, archive, finished_records, write_archived
 from tnlpad.records.store import RunFolder
+from tnlpad.report.drawings import DRAWINGS
 from tnlpad.report.results import TITLES, table_results
 from tnlpad.report.results_page import verdict
 from tnlpad.report.write import write_report
@@ -196,6 +198,20 @@ def test_damaged_records_are_named_on_the_page(runs, tmp_path):
     assert "1 run is not finished yet." in text
     assert [problem.kind for problem in written.problems] == ["unfinished", "damaged", "damaged"]
     assert "25 finished runs" in text
+
+
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(runs, tmp_path, monkeypatch):
+    def draw(records, extras):
+        raise KeyError("panels")
+
+    broken = {**DRAWINGS, "tsne": replace(DRAWINGS["tsne"], draw=draw)}
+    monkeypatch.setattr("tnlpad.report.write.DRAWINGS", broken)
+    written = write_report(tmp_path / "out", finished_records([runs]), [])
+    (problem,) = written.problems
+    assert "the figure tsne cannot be drawn" in str(problem)
+    drawn = {figure.name: figure.svg is not None for figure in written.figures}
+    assert not drawn["tsne"]
+    assert drawn["beta"]
 
 
 def test_a_column_of_which_no_curve_can_be_read(runs, tmp_path):

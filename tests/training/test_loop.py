@@ -95,6 +95,15 @@ def test_two_networks_are_reported_by_their_mean(folder):
             assert each[name] == pytest.approx(sum(judged[name] for judged in each["judged"].values()) / 2)
 
 
+def test_one_network_may_choose_for_another(folder):
+    method, other = Plain(), Plain()
+    method.judged = {"w": method.judged["w"], "other": other.judged["w"]}
+    method.reported, method.chosen_by = ("w",), ("other",)
+    for each in trained(folder, method).history:
+        assert each["validation_accuracy"] == each["judged"]["other"]["validation_accuracy"]
+        assert each["test_accuracy"] == each["judged"]["w"]["test_accuracy"]
+
+
 class Stop(Exception):
     """What a kill looks like from within."""
 

@@ -101,7 +101,17 @@ COMMON_DEFAULTS: dict[str, Any] = {
 PRETRAINED = {("clothing1m", "imagenet_resnet50"): "resnet50-0676ba61.pth"}
 # Where labels are wrong as published, the share that methods may assume. Clothing1M's comes from the images that have
 # a label of both kinds; Food-101's nobody knows, and this is a guess.
-WRONG_AS_PUBLISHED = {"food101": 0.2, "clothing1m": 0.385}
+WRONG_AS_PUBLISHED = {
+    "food101": 0.2,
+    "clothing1m": 0.385,
+    # Counted by the authors of CIFAR-N, who had people label images that have labels.
+    "cifar10n aggregate": 0.0901,
+    "cifar10n random1": 0.1723,
+    "cifar10n random2": 0.1812,
+    "cifar10n random3": 0.1764,
+    "cifar10n worse": 0.4021,
+    "cifar100n fine": 0.4020,
+}
 # Not in the paper: what each method's authors use, with the datasets that they do not have treated as the nearest one.
 # For Clothing1M the nearest is CIFAR-10, with a fifth of its epochs.
 COTEACHING_PLUS_START = {
@@ -258,7 +268,7 @@ def _of_weights(method: str, pretrained: str | None) -> dict[str, Any]:
 
 def _assumed_rate(method: str, dataset: str, spec: NoiseSpec) -> float | None:
     if spec.noise_rate is None:
-        return WRONG_AS_PUBLISHED.get(dataset)
+        return WRONG_AS_PUBLISHED.get(f"{dataset} {spec.human}" if spec.human else dataset)
     # The authors of JoCoR halve it for asymmetric noise, where half of the classes keep their labels.
     return spec.noise_rate / 2 if method == "jocor" and spec.kind == "asymmetric" else spec.noise_rate
 
@@ -279,7 +289,7 @@ def _method_defaults(method: str, dataset: str, protocol: Protocol, spec: NoiseS
     if method == "tnlpad":
         options["c2"] = C2[dataset]
         if protocol == "authors":
-            options["judge_by"] = "w"
+            options["judge_by"] = "sigma_chosen_by_w"
     elif method == "coteaching_plus":
         options["init_epoch"] = COTEACHING_PLUS_START[dataset]
     elif method == "jocor":

@@ -40,7 +40,9 @@ def paces(out: Path, spent: Iterable[tuple[RunConfig, float | None]], *, read: C
             seen[tuple(getattr(config, name) for name in LIKE)].append(seconds)
     for folder in find_runs(out):
         if folder.path.name not in read and folder.finished:
-            with suppress(RecordError, KeyError):  # damaged: reported to whoever asks for that run
+            with suppress(
+                RecordError, KeyError, TypeError, AttributeError
+            ):  # damaged: reported to whoever asks for that run
                 summary = folder.summary()
                 if (seconds := seconds_per_epoch(summary)) is not None:
                     seen[tuple(summary["config"].get(name) for name in LIKE)].append(seconds)

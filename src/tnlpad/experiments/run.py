@@ -18,7 +18,7 @@ from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName
-from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
+from tnlpad.training.loop import Record, Schedule, Trained, chosen, chosen_by, train
 from tnlpad.training.measure import Sets
 
 
@@ -46,6 +46,7 @@ def run(
     """
     folder = RunFolder(out / config.run_id)
     if folder.finished:
+        folder.checkpoint_file.unlink(missing_ok=True)  # of a process that was killed after it had written the summary
         return checked(folder, config)
     began, place = time.time(), torch.device(device)
     # Before anything is written: what cannot start leaves no trace.
@@ -79,7 +80,7 @@ def run(
             except CheckpointError as error:
                 raise RecordError(str(error)) from error
         _ship(folder, next(iter(method.judged)), trained)
-        folder.finish(summarise(config, trained.history, data, place, time.time() - began))
+        folder.finish(summarise(config, method, trained.history, data, place, time.time() - began))
         folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
     return folder
 
@@ -98,7 +99,7 @@ def checked(folder: RunFolder, config: RunConfig) -> RunFolder:
 
 
 def summarise(
-    config: RunConfig, history: list[Record], data: Data, device: torch.device, seconds: float
+    config: RunConfig, method: Method, history: list[Record], data: Data, device: torch.device, seconds: float
 ) -> dict[str, Any]:
     """What a table needs of a run, and what is needed to make it again."""
     best, last = chosen(history), history[-1]
@@ -109,7 +110,7 @@ def summarise(
         "settings": departures(config),
         "chosen": {key: best[key] for key in keys},
         "last": {key: last[key] for key in keys},
-        "selection": f"first epoch of the highest {config.validation} validation accuracy",
+        "selection": _selection(config, method),
         "epochs_run": len(history),
         "stopped": "by patience" if len(history) < config.epochs else "at the last epoch",
         "samples": data.sizes,
@@ -123,6 +124,13 @@ def summarise(
         },
         "command": command(config),
     }
+
+
+def _selection(config: RunConfig, method: Method) -> str:
+    rule = f"first epoch of the highest {config.validation} validation accuracy"
+    return (
+        rule if tuple(chosen_by(method)) == tuple(method.reported) else f"{rule} of {' and '.join(chosen_by(method))}"
+    )
 
 
 def _schedule(config: RunConfig) -> Schedule:

@@ -35,7 +35,10 @@ class Method(Protocol):
 
     @property
     def reported(self) -> Sequence[str]:
-        """The judged networks whose mean accuracy is the method's number, and chooses the epoch on validation."""
+        """The judged networks whose mean accuracy is the method's number, and chooses the epoch on validation.
+
+        A method that lets other networks choose names them in an attribute `chosen_by`.
+        """
 
     @property
     def selections(self) -> Mapping[str, Tensor]:

@@ -4,7 +4,8 @@ Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition", eq
 `tnlpad.core.decomposition`. The switches are the rows of its ablation table and the families of its β2 figure.
 
 How we differ from the public code: the epoch is chosen by the noisy validation accuracy of σ and not of w (the paper's
-words; `judge_by="w"` is the code's choice), and shortcut convolutions that no forward pass uses are not built.
+words; `judge_by="sigma_chosen_by_w"` is the code's way), and shortcut convolutions that no forward pass uses are not
+built.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ class TnlpadConfig:
     init: Init = "independent"
     gamma_update: Literal["subgradient", "proximal"] = "subgradient"
     norm: Literal["global", "tensor"] = "global"
-    judge_by: Literal["auto", "sigma", "w"] = "auto"
+    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = "auto"
 
     def gamma_penalty(self, epochs: int) -> Penalty | None:
         """β2 of the family; all of them start at 1."""
@@ -59,17 +60,23 @@ class TnlpadConfig:
 
     def reported(self) -> str:
         """Which weights to judge by: with γ unconstrained σ means nothing, so the paper then uses w."""
-        if self.judge_by not in ("auto", "sigma", "w"):
-            raise ValueError(f'judge_by={self.judge_by!r}: choose "auto", "sigma" or "w".')
+        if self.judge_by not in ("auto", "sigma", "w", "sigma_chosen_by_w"):
+            raise ValueError(f'judge_by={self.judge_by!r}: choose "auto", "sigma", "w" or "sigma_chosen_by_w".')
         if self.judge_by != "auto":
-            return self.judge_by
+            return self.judge_by.removesuffix("_chosen_by_w")
         return "sigma" if self.gamma_constraint else "w"
+
+    def chosen_by(self) -> str:
+        """Which weights choose the epoch."""
+        return "w" if self.judge_by == "sigma_chosen_by_w" else self.reported()
 
 
 class Tnlpad:
     """One network, one decomposing optimizer."""
 
-    def __init__(self, network: nn.Module, optimizer: Decomposition, reported: str) -> None:
+    def __init__(
+        self, network: nn.Module, optimizer: Decomposition, reported: str, chosen_by: str | None = None
+    ) -> None:
         self.network, self.optimizer = network, optimizer
         self.optimizers: Sequence[Optimizer] = [optimizer]
         views: dict[str, Callable[[], AbstractContextManager[nn.Module]]] = {
@@ -77,7 +84,7 @@ class Tnlpad:
             "w": lambda: nullcontext(self.network),
         }
         self.judged: Judged = {name: views[name] for name in sorted(views, key=lambda name: name != reported)}
-        self.reported = (reported,)
+        self.reported, self.chosen_by = (reported,), (chosen_by or reported,)
         self.selections: Mapping[str, Tensor] = {}
 
     @contextmanager
@@ -115,4 +122,4 @@ def tnlpad(config: TnlpadConfig, setup: Setup) -> Tnlpad:
         norm=config.norm,
         **setup.sgd,
     )
-    return Tnlpad(network, optimizer, config.reported())
+    return Tnlpad(network, optimizer, config.reported(), config.chosen_by())

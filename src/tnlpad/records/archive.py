@@ -202,7 +202,12 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "selection": str,
     "epochs_run": int,
 }
-WORDS = ("dataset", "noise", "protocol", "method", "network")
+FIELDS: dict[str, type] = {
+    **dict.fromkeys(("dataset", "noise", "protocol", "method", "network"), str),
+    "seed": int,
+    "options": dict,
+    "milestones": list,
+}
 
 
 def _problem_of(summary: Any) -> str | None:
@@ -212,14 +217,25 @@ def _problem_of(summary: Any) -> str | None:
     for key, kind in KEYS.items():
         if not isinstance(summary.get(key), kind):
             return f"{key} is missing or of the wrong type"
-    for word in WORDS:
-        if not isinstance(summary["config"].get(word), str):
-            return f"config.{word} is missing or no text"
-    for end in ("chosen", "last"):
-        for name in ("validation_accuracy", "test_accuracy"):
-            value = summary[end].get(name)
-            if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-                return f"{end}.{name} is {value!r}, which is no share"
+    return (
+        _problem_of_config(summary["config"]) or _problem_of_end(summary, "chosen") or _problem_of_end(summary, "last")
+    )
+
+
+def _problem_of_config(config: Mapping[str, Any]) -> str | None:
+    for name, kind in FIELDS.items():
+        if not isinstance(config.get(name), kind):
+            return f"config.{name} is missing or of the wrong type"
+    return None
+
+
+def _problem_of_end(summary: Mapping[str, Any], end: str) -> str | None:
+    if not isinstance(summary[end].get("epoch"), int):
+        return f"{end}.epoch is missing or no number"
+    for name in ("validation_accuracy", "test_accuracy"):
+        value = summary[end].get(name)
+        if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            return f"{end}.{name} is {value!r}, which is no share"
     return None
 
 

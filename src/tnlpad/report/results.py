@@ -76,6 +76,12 @@ class Group:
         return Spread.of(known) if known else None
 
     @property
+    def papers_way(self) -> bool:
+        """Whether these runs follow the paper's protocol to the last epoch."""
+        config = self.records[0].config
+        return config["protocol"] == "paper" and config.get("patience") is None
+
+    @property
     def epochs(self) -> tuple[int, int]:
         """The earliest and the latest chosen epoch."""
         epochs = [record.summary["chosen"]["epoch"] for record in self.records]
@@ -101,8 +107,8 @@ class Entry:
 
     @property
     def complete(self) -> bool:
-        """Whether some group has as many seeds as the table asks for."""
-        return any(group.chosen.n >= self.cell.trials for group in self.groups)
+        """Whether some group by the paper's protocol has as many seeds as the table asks for."""
+        return any(group.papers_way and group.chosen.n >= self.cell.trials for group in self.groups)
 
     @property
     def command(self) -> str:

@@ -68,9 +68,10 @@ def write_report(
             files += _write_table(out / "tables", table)
     figures = []
     for name in DRAWINGS:
-        figure, written = _figure(name, out / "figures", drawable, extras or {})
+        figure, written, problem = _figure(name, out / "figures", drawable, extras or {})
         figures.append(figure)
         files += written
+        unreadable += [problem] if problem else []
     contents = Contents(
         records=records,
         problems=(*problems, *unreadable),
@@ -120,10 +121,15 @@ def _write_table(folder: Path, table: TableResults) -> list[Path]:
 
 def _figure(
     name: str, folder: Path, records: Sequence[FinishedRecord], extras: Mapping[str, Mapping[str, Any]]
-) -> tuple[FigureOnPage, list[Path]]:
-    drawing = DRAWINGS[name]
-    figure = drawing.draw(records, extras)
-    findings = drawing.findings(records, extras) if figure is not None else ""
+) -> tuple[FigureOnPage, list[Path], Problem | None]:
+    drawing, problem = DRAWINGS[name], None
+    figure, findings = None, ""
+    try:
+        figure = drawing.draw(records, extras)
+        findings = drawing.findings(records, extras) if figure is not None else ""
+    except (KeyError, TypeError, ValueError, IndexError) as error:  # a file by a hand or a version that is not ours
+        figure, reason = None, f"the figure {name} cannot be drawn from it ({type(error).__name__}: {error})"
+        problem = Problem(kind="damaged", path=Path(f"{name}.json"), reason=reason)
     files: list[Path] = []
     svg = None
     if figure is not None:
@@ -133,4 +139,4 @@ def _figure(
     on_page = FigureOnPage(
         name=name, title=drawing.title, caption=drawing.caption, needs=drawing.needs, findings=findings, svg=svg
     )
-    return on_page, files
+    return on_page, files, problem

@@ -105,8 +105,8 @@ def train(
             record: Record = {"epoch": epoch, "learning_rate": schedule.rate(epoch), "train_loss": mean_loss}
             record |= measure(method, sets, evaluator)
             _require_finite(record, epoch, len(losses))
-            record["validation_accuracy"] = _mean_of_reported(method, record, "validation_accuracy")
-            record["test_accuracy"] = _mean_of_reported(method, record, "test_accuracy")
+            record["validation_accuracy"] = _mean(record, chosen_by(method), "validation_accuracy")
+            record["test_accuracy"] = _mean(record, method.reported, "test_accuracy")
             record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
             history.append(record)
             if chosen(history) is record:
@@ -133,8 +133,14 @@ def out_of_patience(history: Sequence[Record], patience: int | None) -> bool:
     return patience is not None and bool(history) and len(history) - chosen(history)["epoch"] >= patience
 
 
-def _mean_of_reported(method: Method, record: Record, what: str) -> float:
-    values = [record["judged"][name][what] for name in method.reported]
+def chosen_by(method: Method) -> Sequence[str]:
+    """The judged networks whose validation accuracy chooses the epoch: those reported, unless the method says more."""
+    names: Sequence[str] = getattr(method, "chosen_by", method.reported)
+    return names
+
+
+def _mean(record: Record, names: Sequence[str], what: str) -> float:
+    values = [record["judged"][name][what] for name in names]
     return float(sum(values) / len(values))
 
 

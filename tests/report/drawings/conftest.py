@@ -36,11 +36,12 @@ def record(
     options = {name: settings.get(name, value) for name, value in OPTIONS.items()} if method == "tnlpad" else {}
     epoch = validation.index(max(validation)) + 1
     summary = {
+        "selection": "first epoch of the highest noisy validation accuracy",
         "chosen": {
             "epoch": epoch,
             "validation_accuracy": validation[epoch - 1],
             "test_accuracy": test[epoch - 1],
-        }
+        },
     }
     config = {
         "dataset": dataset,
@@ -52,6 +53,7 @@ def record(
         "options": options,
         "epochs": settings.get("epochs", len(test)),
         "milestones": list(milestones),
+        **{name: settings[name] for name in ("precision", "compiled", "patience") if name in settings},
     }
 
     def read():

@@ -28,10 +28,10 @@ def test_what_is_compared_shares_a_place(make_record):
     assert len(by_place(records)) == 3
 
 
-def test_a_seed_counts_once_however_it_was_rounded(make_record):
-    records = [make_record(), make_record(settings={"precision": "bfloat16"}), make_record(seed=2)]
-    ((_, groups),) = by_place(records).items()
-    assert [record.config["seed"] for record in groups["tnlpad",]] == [1, 2]
+def test_only_runs_that_differ_in_their_seed_are_drawn_together(make_record):
+    rounded = [make_record(settings={"precision": "bfloat16"}, seed=seed) for seed in (1, 2, 3)]
+    ((_, groups),) = by_place([make_record(), make_record(seed=2), *rounded]).items()
+    assert groups["tnlpad",] == rounded
 
 
 def test_own_settings_are_the_methods(make_record):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tnlpad.paper.cells import NETWORKS, VARIANTS, Experiment, identity
 from tnlpad.records.archive import FinishedRecord
+from tnlpad.report.results import groups_of
 from tnlpad.report.style import Line, letter
 from tnlpad.report.words import dataset_title, network_title, noise_title
 
@@ -64,16 +65,21 @@ def own_settings(record: FinishedRecord) -> set[str]:
 def by_place(
     records: Iterable[FinishedRecord], apart: Iterable[str] = ()
 ) -> dict[Place, dict[Any, list[FinishedRecord]]]:
-    """Records by place, and within it by what is compared: the method with its values of `apart`; a run per seed."""
+    """Records by place, and within it by what is compared: the method with its values of `apart`.
+
+    Of runs that differ in more than their seed, such as in precision, those of most seeds are drawn.
+    """
     names = tuple(apart)
     places: dict[Place, dict[Any, list[FinishedRecord]]] = {}
     for record in records:
         options = record.config["options"]
         key = (record.config["method"], *(options.get(name) for name in names))
-        group = places.setdefault(place_of(record, names), {}).setdefault(key, [])
-        if record.config["seed"] not in {other.config["seed"] for other in group}:
-            group.append(record)
-    return places
+        places.setdefault(place_of(record, names), {}).setdefault(key, []).append(record)
+    # As in the tables, only runs that differ in nothing but their seed are ever averaged.
+    return {
+        place: {key: list(groups_of(group)[0].records) for key, group in compared.items()}
+        for place, compared in places.items()
+    }
 
 
 def wanted_panels(places: Sequence[Place], papers: Iterable[Experiment], most: int | None = MOST_PANELS) -> list[Place]:
