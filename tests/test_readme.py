@@ -12,6 +12,8 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_python_blocks_run(block, tmp_path, monkeypatch):
+    for package in re.findall(r"from tnlpad\.integrations\.(\w+)", block):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'tnlpad[integrations]'")
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
 

@@ -227,6 +227,20 @@ def test_a_state_saved_in_either_mode_resumes():
     assert train(model, optimizer, data[5:]) == train(again, resumed, data[5:])
 
 
+def test_a_state_saved_right_after_a_scheduler_s_step_resumes_with_the_new_rate():
+    data = batches(10, torch.float32)
+    model = small_network(torch.float32)
+    optimizer = sgd(model, gamma_lr_scale=0.5)
+    train(model, optimizer, data[:5], epoch_length=5)
+    torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1).step()
+    again = small_network(torch.float32, seed=5)
+    resumed = sgd(again, gamma_lr_scale=0.5)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    again.load_state_dict(model.state_dict())
+    assert train(model, optimizer, data[5:]) == train(again, resumed, data[5:])
+    assert all_equal(everything(model, optimizer), everything(again, resumed))
+
+
 def test_two_optimizers_loaded_from_one_state_share_nothing():
     model = small_network()
     optimizer = sgd(model)

@@ -415,6 +415,7 @@ class Decomposition(Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything to go on bit for bit, also in the middle of an epoch and in either mode."""
+        self._share_options()  # what an LR scheduler wrote since the last step belongs to the base's state as well
         return {
             **super().state_dict(),
             "base": self.base.state_dict(),

@@ -1,0 +1,237 @@
+"""A scikit-learn classifier for features whose labels are partly wrong.
+
+>>> from sklearn.datasets import load_iris
+>>> from sklearn.model_selection import cross_val_score
+>>> from tnlpad.integrations.sklearn import TnlpadClassifier
+>>> accuracies = cross_val_score(TnlpadClassifier(epochs=5, random_state=1), *load_iris(return_X_y=True))
+
+A small network is trained by `Decomposition` on standardised features and predicts with σ. Some of the samples are held
+back, with the labels they came with, and choose the epoch: nothing here needs a clean label or the share of wrong ones.
+
+How it differs from the paper: tabular data, whose networks are small and see few steps, need a larger c2 and learning
+rate than images do; the learning rate falls along a cosine.
+
+There is no `sample_weight`: scikit-learn asks that a weight of two be the same as the sample given twice, and training
+on batches drawn at random cannot promise that.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import CosineAnnealingLR
+
+from tnlpad.core.decomposition import Decomposition
+from tnlpad.core.split import parameter_groups
+
+Module = Callable[[tuple[int, ...], int], nn.Module]
+
+BASES: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
+    "sgd": (torch.optim.SGD, {"momentum": 0.9}),
+    "adamw": (torch.optim.AdamW, {}),
+}
+FEWEST_TO_CHOOSE_BY = 20  # with fewer samples than this, the validation accuracy of an epoch is mostly chance
+PREDICTION_BATCH = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Samples and labels on the device; indices of those to train on and of those to choose the epoch by."""
+
+    samples: Tensor
+    labels: Tensor
+    train: Tensor
+    validation: Tensor
+
+    def batches(self, size: int) -> tuple[Tensor, ...]:
+        """The samples to train on in a new order, in batches of nearly equal size: BatchNorm cannot bear a 1."""
+        order = self.train[torch.randperm(len(self.train)).to(self.train.device)]
+        return order.tensor_split(math.ceil(len(order) / size))
+
+    @torch.no_grad()
+    def validate(self, network: nn.Module) -> tuple[float, float]:
+        """Accuracy on the held back samples with the labels they came with, and minus their loss to break ties."""
+        if not len(self.validation):
+            return 0.0, 0.0
+        logits = torch.cat([network(self.samples[batch]) for batch in self.validation.split(PREDICTION_BATCH)])
+        labels = self.labels[self.validation]
+        return (logits.argmax(1) == labels).float().mean().item(), -F.cross_entropy(logits, labels).item()
+
+
+class TnlpadClassifier(ClassifierMixin, BaseEstimator):
+    """A network trained as w = σ + γ that predicts with σ, for tables or arrays of images with partly wrong labels.
+
+    Args:
+        module: A function `(input_shape, num_classes) -> nn.Module` whose network gives one logit per class. Not given,
+            a network of linear layers with ReLU.
+        hidden: Widths of that network's hidden layers.
+        optimizer: "sgd" (momentum 0.9) or "adamw", which wants a learning rate of about 0.001.
+        learning_rate, weight_decay: Of the optimizer; the learning rate falls to zero along a cosine.
+        c1, c2: Strength of the penalties on σ and γ; a larger c2 releases γ earlier. Worth a grid search.
+        epochs, batch_size: How long to train, and on how many samples at a time.
+        validation_fraction: Share of the samples that is held back to choose the epoch by. With fewer than 20 such
+            samples, or 0, all are trained on and the last epoch is kept.
+        device: Where to train and predict, such as "cpu" or "cuda".
+        random_state: As everywhere in scikit-learn.
+
+    Attributes:
+        classes_: The labels seen, in order.
+        module_: The trained network, holding σ. It expects standardised features.
+        mean_, scale_: What features are standardised by.
+        epoch_: The epoch (1-based) that the network is from.
+    """
+
+    def __init__(
+        self,
+        module: Module | None = None,
+        *,
+        hidden: Sequence[int] = (128, 128),
+        optimizer: Literal["sgd", "adamw"] = "sgd",
+        learning_rate: float = 0.02,
+        weight_decay: float = 1e-3,
+        c1: float = 1e-4,
+        c2: float = 2.0,
+        epochs: int = 60,
+        batch_size: int = 64,
+        validation_fraction: float = 0.1,
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.module = module
+        self.hidden = hidden
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.c1 = c1
+        self.c2 = c2
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "TnlpadClassifier":
+        """Train on samples X and their labels y, some of which may be wrong."""
+        self._check_parameters()
+        X, y = validate_data(self, X, y, allow_nd=True)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        self.mean_ = X.mean(axis=0, dtype=np.float64)
+        spread = X.std(axis=0, dtype=np.float64)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with _seeded(seed, torch.device(self.device)):
+            network = self._network().to(self.device)
+            data = _Data(self._standardised(X), torch.from_numpy(labels).to(self.device), *self._split(labels, seed))
+            self.epoch_, sigma = self._train(network, data)
+        network.load_state_dict(sigma)
+        self.module_ = network.eval()
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, in the order of `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, allow_nd=True)
+        if X.shape[1:] != self.mean_.shape:
+            raise ValueError(f"Samples have shape {X.shape[1:]}, but those of training had {self.mean_.shape}.")
+        with torch.inference_mode():
+            logits = [self.module_(batch) for batch in self._standardised(X).split(PREDICTION_BATCH)]
+            probabilities: np.ndarray = torch.cat(logits).softmax(1).cpu().numpy()
+        return probabilities
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each sample."""
+        most_probable = self.predict_proba(X).argmax(1)
+        labels: np.ndarray = self.classes_[most_probable]
+        return labels
+
+    def _check_parameters(self) -> None:
+        if self.optimizer not in BASES:
+            raise ValueError(f"optimizer={self.optimizer!r}: choose one of {', '.join(BASES)}.")
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)!r}: must be at least 1.")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction={self.validation_fraction!r}: must be at least 0 and below 1.")
+
+    def _standardised(self, X: np.ndarray) -> Tensor:
+        return torch.from_numpy(((X - self.mean_) / self.scale_).astype(np.float32)).to(self.device)
+
+    def _split(self, labels: np.ndarray, seed: int) -> tuple[Tensor, Tensor]:
+        """Indices of the samples to train on and of those to choose the epoch by."""
+        every, count = np.arange(len(labels)), int(self.validation_fraction * len(labels))
+        if count < FEWEST_TO_CHOOSE_BY:
+            train, validation = every, every[:0]
+        else:
+            # Every class in its share, unless there are too few samples of one, or too many classes, for that.
+            in_shares = np.bincount(labels).min() > 1 and len(self.classes_) <= min(count, len(labels) - count)
+            train, validation = train_test_split(
+                every, test_size=count, random_state=seed, stratify=labels if in_shares else None
+            )
+        return torch.from_numpy(train).to(self.device), torch.from_numpy(validation).to(self.device)
+
+    def _network(self) -> nn.Module:
+        shape, num_classes = self.mean_.shape, len(self.classes_)
+        if self.module is not None:
+            return self.module(shape, num_classes)
+        widths = [math.prod(shape), *self.hidden]
+        hidden = [(nn.Linear(before, after), nn.ReLU()) for before, after in pairwise(widths)]
+        return nn.Sequential(nn.Flatten(), *chain(*hidden), nn.Linear(widths[-1], num_classes))
+
+    def _train(self, network: nn.Module, data: _Data) -> tuple[int, dict[str, Any]]:
+        """The chosen epoch and the network's state at its end, with σ for its weights."""
+        base, options = BASES[self.optimizer]
+        optimizer = Decomposition(
+            parameter_groups(network),
+            base,
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            c1=self.c1,
+            c2=self.c2,
+            **options,
+        )
+        schedule = CosineAnnealingLR(optimizer, self.epochs)
+        best = (-1.0, 0.0)
+        for epoch in range(1, self.epochs + 1):
+            optimizer.start_epoch()
+            network.train()
+            for batch in data.batches(self.batch_size):
+                loss = F.cross_entropy(network(data.samples[batch]), data.labels[batch])
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            schedule.step()
+            if not loss.isfinite():
+                raise ValueError(
+                    f"The loss is {loss.item()} in epoch {epoch}: learning_rate={self.learning_rate} is too high."
+                )
+            network.eval()
+            with optimizer.sigma_weights():
+                found = data.validate(network)
+            # Without validation every epoch is as good as the one before, and the last is kept.
+            if found > best or not len(data.validation):
+                best, chosen, sigma = found, epoch, optimizer.sigma_state_dict(network)
+        return chosen, sigma
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Within the block torch's global generators start from this seed; afterwards they are what they were."""
+    on_cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_cuda else []):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
+        if on_cuda:
+            torch.cuda.manual_seed(seed)
+        yield

@@ -1,0 +1,183 @@
+"""The classifier in scikit-learn's hands: its estimator checks, pipelines and searches, and cleanlab on top."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from torch import nn
+
+from tnlpad.integrations import sklearn as module
+from tnlpad.integrations.sklearn import TnlpadClassifier
+
+
+@parametrize_with_checks([TnlpadClassifier()])
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_there_were_checks_to_pass():
+    assert len(list(estimator_checks_generator(TnlpadClassifier()))) >= 50
+
+
+def blobs(samples=300, wrong=0.3):
+    """Three well separated classes; features, given labels, clean labels."""
+    features, clean = make_blobs(samples, centers=3, cluster_std=0.6, random_state=0)
+    random = np.random.default_rng(1)
+    flipped = random.random(samples) < wrong
+    return features, np.where(flipped, (clean + random.integers(1, 3, samples)) % 3, clean), clean
+
+
+def digits(wrong=0.4):
+    """Half of the digits to train on, with given labels; the other half to test on, with clean ones."""
+    features, labels = load_digits(return_X_y=True)
+    train, test, given, clean = train_test_split(features, labels, train_size=900, random_state=0, stratify=labels)
+    random = np.random.default_rng(1)
+    flipped = random.random(len(given)) < wrong
+    return train, np.where(flipped, (given + random.integers(1, 10, len(given))) % 10, given), test, clean
+
+
+def test_it_learns_from_labels_of_which_40_percent_are_wrong():
+    train, given, test, clean = digits()
+    classifier = TnlpadClassifier(random_state=0).fit(train, given)
+    assert classifier.score(test, clean) > 0.85
+    assert 1 <= classifier.epoch_ <= classifier.epochs
+
+
+def test_a_random_state_determines_everything_and_no_global_generator_is_touched():
+    features, given, _ = blobs()
+    before = torch.get_rng_state()
+    first, again, other = (
+        TnlpadClassifier(epochs=3, random_state=seed).fit(features, given).predict_proba(features) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_clones_and_pickles():
+    features, given, clean = blobs()
+    classifier = TnlpadClassifier(epochs=5, hidden=(16,), random_state=0).fit(features, given)
+    loaded = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(loaded.predict_proba(features), classifier.predict_proba(features))
+    fresh = clone(classifier)
+    assert not hasattr(fresh, "module_")
+    assert np.array_equal(fresh.fit(features, given).predict_proba(features), classifier.predict_proba(features))
+    assert classifier.score(features, clean) > 0.9
+
+
+def test_a_pipeline_in_a_grid_search():
+    features, given, clean = blobs()
+    names = np.array(["apple", "pear", "plum"])
+    pipeline = make_pipeline(MinMaxScaler(), TnlpadClassifier(epochs=5, random_state=0))
+    search = GridSearchCV(
+        pipeline, {"tnlpadclassifier__c2": [0.2, 1.0], "tnlpadclassifier__optimizer": ["sgd", "adamw"]}, cv=2
+    )
+    search.fit(features, names[given])
+    assert set(search.best_params_) == {"tnlpadclassifier__c2", "tnlpadclassifier__optimizer"}
+    assert search.score(features, names[clean]) > 0.9
+    assert list(search.classes_) == sorted(names)
+
+
+def test_cleanlab_finds_the_wrong_labels_with_it():
+    reason = "cleanlab is not installed: pip install 'tnlpad[compare]'"
+    classification = pytest.importorskip("cleanlab.classification", reason=reason)
+    features, given, clean = blobs()
+    learner = classification.CleanLearning(TnlpadClassifier(epochs=8, random_state=0), cv_n_folds=3, seed=0)
+    learner.fit(features, given)
+    issues = learner.get_label_issues()
+    found, wrong = issues["is_label_issue"].to_numpy(), given != clean
+    assert wrong[found].mean() > 0.9
+    assert found[wrong].mean() > 0.9
+    assert (issues["predicted_label"].to_numpy()[found] == clean[found]).mean() > 0.9
+    assert (learner.predict(features) == clean).mean() > 0.95
+
+
+def small_convolution(shape, num_classes):
+    channels, height, width = shape
+    return nn.Sequential(
+        nn.Conv2d(channels, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(8 * height * width, num_classes),
+    )
+
+
+def test_images_and_a_network_of_one_s_own():
+    train, given, test, clean = digits(wrong=0.2)
+    images, unseen = (part.astype(np.uint8).reshape(-1, 1, 8, 8) for part in (train, test))
+    # 810 samples to train on: batches of 90 leave no batch of one sample, which BatchNorm could not bear.
+    classifier = TnlpadClassifier(small_convolution, epochs=8, batch_size=101, random_state=0).fit(images, given)
+    assert classifier.score(unseen, clean) > 0.85
+    assert not classifier.module_.training
+    with pytest.raises(ValueError, match=r"Samples have shape \(1, 8, 7\), but those of training had \(1, 8, 8\)"):
+        classifier.predict(unseen[..., :7])
+
+
+def test_prediction_is_by_sigma(monkeypatch):
+    optimizers = []
+
+    class Spy(module.Decomposition):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            optimizers.append(self)
+
+    monkeypatch.setattr(module, "Decomposition", Spy)
+    features, given, _ = blobs(150)
+    classifier = TnlpadClassifier(epochs=20, c2=2.0, random_state=0).fit(features, given)
+    [parts] = optimizers[0]._parts
+    assert classifier.epoch_ == 20  # too few samples to choose an epoch by: the last is kept
+    assert torch.equal(classifier.module_[1].weight, parts.sigma[0])
+    assert parts.gamma[0].norm() > 0.01
+
+
+def test_the_epoch_is_chosen_by_validation_accuracy_and_then_by_loss(monkeypatch):
+    scores = [(0.5, -1.0), (0.9, -1.0), (0.9, -0.5), (0.9, -0.5), (0.8, -0.1)]
+    seen = iter(scores)
+    monkeypatch.setattr(module._Data, "validate", lambda self, network: next(seen))
+    features, given, _ = blobs()
+    assert TnlpadClassifier(epochs=5, random_state=0).fit(features, given).epoch_ == 3
+
+
+def test_validation_measures_what_it_says():
+    samples, labels = torch.eye(3), torch.tensor([0, 1, 1])
+    data = module._Data(samples, labels, torch.tensor([0]), torch.tensor([1, 2]))
+    accuracy, minus_loss = data.validate(nn.Identity())
+    # Logits (0, 1, 0) and (0, 0, 1) for the label 1: right and wrong.
+    log_sum = np.log(2 + np.e)
+    assert accuracy == 0.5
+    assert minus_loss == pytest.approx(-((log_sum - 1) + log_sum) / 2)
+
+
+def test_held_back_samples_keep_the_shares_of_the_classes_and_are_not_trained_on():
+    classifier = TnlpadClassifier(validation_fraction=0.2)
+    classifier.classes_ = np.arange(2)
+    labels = np.repeat([0, 1], [200, 50])
+    train, validation = classifier._split(labels, seed=0)
+    assert sorted([*train.tolist(), *validation.tolist()]) == list(range(250))
+    assert np.bincount(labels[validation]).tolist() == [40, 10]
+    rare = np.repeat([0, 1], [249, 1])  # one sample of a class cannot be on both sides
+    assert [len(part) for part in classifier._split(rare, seed=0)] == [200, 50]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": "lion"}, "optimizer='lion': choose one of sgd, adamw"),
+        ({"epochs": 0}, "epochs=0: must be at least 1"),
+        ({"batch_size": 0}, "batch_size=0: must be at least 1"),
+        ({"validation_fraction": 1.0}, "validation_fraction=1.0: must be at least 0 and below 1"),
+        ({"learning_rate": 1e20}, "learning_rate=1e[+]20 is too high"),
+    ],
+)
+def test_what_cannot_work_is_refused(options, message):
+    features, given, _ = blobs(60)
+    with pytest.raises(ValueError, match=message):
+        TnlpadClassifier(**{"epochs": 3, **options}).fit(features, given)

@@ -1,0 +1,219 @@
+"""The callback under the real Hugging Face Trainer: a tiny text classifier from a configuration, without a download."""
+
+import json
+import sys
+from copy import deepcopy
+from importlib import import_module
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.utils.data import IterableDataset
+
+from tnlpad import Decomposition, parameter_groups
+
+pytest.importorskip("transformers", reason="transformers is not installed: pip install 'tnlpad[integrations]'")
+pytest.importorskip("accelerate", reason="accelerate is not installed: pip install 'tnlpad[integrations]'")
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+from tnlpad.integrations.transformers import DecompositionCallback
+
+SAMPLES, BATCH = 24, 4
+STEPS = SAMPLES // BATCH  # in an epoch
+WEIGHT = "bert.encoder.layer.0.attention.self.query.weight"
+
+
+def tiny_model():
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=30,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=8,
+        num_labels=3,
+    )
+    return BertForSequenceClassification(config)
+
+
+def texts():
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(30, (SAMPLES, 8), generator=generator)
+    return [{"input_ids": row, "labels": int(row[0]) % 3} for row in tokens]
+
+
+class Endless(IterableDataset):
+    """Text without a known length."""
+
+    def __iter__(self):
+        return iter(texts())
+
+
+def decomposition(model, **options):
+    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(2))
+    return Decomposition(groups, torch.optim.AdamW, lr=1e-2, c1=1e-2, c2=1.0, **options)
+
+
+class Watch(TrainerCallback):
+    """What the callbacks after ours find: the optimizer's epoch after every step, and the weights when evaluated."""
+
+    def __init__(self):
+        self.epochs, self.judged = [], []
+
+    def on_step_end(self, args, state, control, optimizer, **_):
+        self.epochs.append(optimizer.optimizer.epoch)
+
+    def on_prediction_step(self, args, state, control, model, optimizer, **_):
+        sigma = optimizer.optimizer.sigma_state_dict(model)[WEIGHT]
+        self.judged.append(torch.equal(model.get_parameter(WEIGHT), sigma))
+
+
+def trainer(folder, optimizer=decomposition, data=None, watch=None, **options):
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        use_cpu=True,
+        per_device_train_batch_size=BATCH,
+        report_to=[],
+        disable_tqdm=True,
+        logging_strategy="no",
+        **{"num_train_epochs": 3, "save_strategy": "no", **options},
+    )
+    model = tiny_model()
+    return Trainer(
+        model,
+        arguments,
+        train_dataset=data or texts(),
+        eval_dataset=texts(),
+        optimizers=(optimizer(model), None),
+        callbacks=[DecompositionCallback(), *([watch] if watch else [])],
+    )
+
+
+def inner(run):
+    return run.optimizer.optimizer
+
+
+def assert_same(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=0, msg=name)
+
+
+def assert_is_sigma(weights, run):
+    optimizer = inner(run)
+    sigma = optimizer.sigma_state_dict(run.model)
+    assert_same(weights, {name: sigma[name] for name in weights})
+    optimizer.train()
+    assert not torch.equal(weights[WEIGHT], run.model.get_parameter(WEIGHT))  # w differs, so the test can fail
+    optimizer.eval()
+
+
+@pytest.mark.parametrize(
+    ("options", "epochs"),
+    [
+        ({"num_train_epochs": 2}, [1] * STEPS + [2] * STEPS),
+        ({"num_train_epochs": 1.5}, [1] * STEPS + [2] * (STEPS // 2)),
+        ({"max_steps": STEPS + 2}, [1] * STEPS + [2] * 2),
+        ({"num_train_epochs": 2, "gradient_accumulation_steps": 4}, [1, 1, 2, 2]),  # 4 + 2 batches in an epoch
+        ({"data": Endless(), "max_steps": STEPS + 2}, [1] * STEPS + [2] * 2),
+        ({"optimizer": lambda m: decomposition(m, steps_per_epoch=4), "max_steps": 6}, [1] * 4 + [2] * 2),
+    ],
+    ids=["whole", "fractional", "max_steps", "accumulation", "endless", "steps_per_epoch"],
+)
+def test_epochs_start_where_the_trainer_starts_them(tmp_path, options, epochs):
+    watch = Watch()
+    trainer(tmp_path, watch=watch, **options).train()
+    assert watch.epochs == epochs
+
+
+@pytest.mark.parametrize("evaluated", [True, False])
+def test_sigma_is_evaluated_and_saved(tmp_path, evaluated):
+    watch = Watch()
+    run = trainer(tmp_path, watch=watch, eval_strategy="epoch" if evaluated else "no", eval_on_start=evaluated)
+    run.train()
+    run.save_model(str(tmp_path / "saved"))
+    assert_is_sigma(load_file(tmp_path / "saved" / "model.safetensors"), run)
+    assert_is_sigma(deepcopy(run.model.state_dict()), run)
+    assert bool(watch.judged) == evaluated
+    run.predict(texts())
+    assert watch.judged
+    assert all(watch.judged)
+
+
+def saved_parts(checkpoint):
+    return torch.load(checkpoint / "optimizer.pt", weights_only=True)
+
+
+@pytest.mark.parametrize("evaluated", [True, False])
+@pytest.mark.parametrize(
+    ("step", "options"),
+    [
+        (STEPS, {"save_strategy": "epoch"}),
+        (STEPS + 2, {"save_strategy": "steps", "save_steps": STEPS + 2}),
+        (2, {"save_strategy": "steps", "save_steps": 2, "gradient_accumulation_steps": 2}),
+    ],
+    ids=["epoch's end", "middle", "accumulation"],
+)
+def test_a_checkpoint_resumes_to_the_same_numbers(tmp_path, evaluated, step, options):
+    evaluation = {"eval_strategy": options["save_strategy"], "eval_steps": options.get("save_steps")}
+    options = {**options, **(evaluation if evaluated else {})}
+    full = trainer(tmp_path, **options)
+    full.train()
+    checkpoint = tmp_path / f"checkpoint-{step}"
+    weights, state = load_file(checkpoint / "model.safetensors"), saved_parts(checkpoint)
+    index = state["param_groups"][0]["param_names"].index(WEIGHT)
+    assert torch.equal(weights[WEIGHT], state["state"][index]["sigma"])
+    assert state["state"][index]["gamma"].abs().max() > 0
+
+    resumed = trainer(tmp_path / "resumed", **options)
+    resumed.train(resume_from_checkpoint=str(checkpoint))
+    assert_same(resumed.model.state_dict(), full.model.state_dict())
+    assert inner(resumed).state_dict()["decomposition"] == inner(full).state_dict()["decomposition"]
+    for index, parts in inner(full).state_dict()["state"].items():
+        assert_same(inner(resumed).state_dict()["state"][index], parts)
+
+
+def test_the_best_model_can_be_loaded_and_evaluated(tmp_path):
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
+    run = trainer(tmp_path, eval_strategy="epoch", save_strategy="epoch", **best)  # the worst loss, so an early one
+    run.train()
+    checkpoint = run.state.best_model_checkpoint
+    assert not checkpoint.endswith(f"-{3 * STEPS}")
+    assert_same(run.model.state_dict(), load_file(f"{checkpoint}/model.safetensors"))
+    assert run.evaluate()["eval_loss"] == pytest.approx(run.state.best_metric)
+    assert_same(run.model.state_dict(), load_file(f"{checkpoint}/model.safetensors"))
+
+
+def test_a_model_saved_alone_is_not_resumed_from(tmp_path):
+    options = {"save_strategy": "epoch", "save_only_model": True}
+    trainer(tmp_path, **options).train()
+    with pytest.raises(RuntimeError, match=f"Resumed at step {STEPS} without the optimizer's state"):
+        trainer(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{STEPS}"))
+
+
+def test_another_optimizer_is_refused(tmp_path):
+    with pytest.raises(RuntimeError, match="The Trainer's optimizer is AcceleratedOptimizer, not a Decomposition"):
+        trainer(tmp_path, optimizer=lambda model: torch.optim.AdamW(model.parameters())).train()
+
+
+def test_the_saved_model_is_an_ordinary_one(tmp_path):
+    run = trainer(tmp_path)
+    run.train()
+    run.save_model(str(tmp_path / "saved"))
+    loaded = BertForSequenceClassification.from_pretrained(tmp_path / "saved")
+    assert_same(loaded.state_dict(), run.model.state_dict())
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["hidden_size"] == 16
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "tnlpad.integrations.transformers")
+    with pytest.raises(ImportError, match=r"pip install 'tnlpad\[integrations\]'"):
+        import_module("tnlpad.integrations.transformers")

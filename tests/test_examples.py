@@ -1,0 +1,38 @@
+"""Every example is short, runs as it stands, and ends with a good share of right answers."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NEEDS = {"lightning_module": ["lightning"], "text": ["transformers", "accelerate"]}
+LINES = 60
+
+
+def test_all_are_here():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} >= {"tabular", "text", "own_loop", "lightning_module"}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_runs(path, tmp_path):
+    for package in NEEDS.get(path.stem, []):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'tnlpad[integrations]'")
+    assert len(path.read_text().splitlines()) < LINES
+    # One thread: tests run side by side. Nothing may be fetched, and nothing written beside the example.
+    settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, path],
+        cwd=tmp_path,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    shares = [float(share) for share in re.findall(r"([\d.]+)%", result.stdout)]
+    assert shares, result.stdout
+    assert shares[-1] > 80, result.stdout
