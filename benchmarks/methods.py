@@ -3,7 +3,8 @@
 The floor is what its forward and backward passes imply: 1 for one network, 2 for two. What lies above it is the
 method's own work: ranking, histories, label correction, the decomposition. Every method is in the phase in which it
 does all of it. On a GPU the networks are compiled, channels-last and in bfloat16 (autocast), and the whole step is
-captured in a CUDA graph; on a CPU steps run eagerly.
+captured in a CUDA graph; on a CPU steps run eagerly. The semi-supervised methods have passes and a benchmark of their
+own (`semi_supervised`).
 
     python -m benchmarks.methods [--device cpu|cuda] [--network resnet18] [--turns 20] [--save record.json]
 """
@@ -25,6 +26,7 @@ from tnlpad.types import Batch, Clock
 BATCH, SAMPLES, CLASSES = 64, 45_000, 10
 SHAPES = {"resnet18": (3, 32, 32), "lenet": (1, 28, 28)}
 TWO_NETWORKS = {"coteaching", "coteaching_plus", "jocor", "cnlcu", "cnlcu_hard"}
+NAMES = [name for name in METHODS if not name.startswith(("self", "dividemix"))]
 CLOCK = Clock(epoch=45, epochs=100)  # after every method's warm-up
 
 
@@ -84,13 +86,13 @@ def main() -> None:
     device, repeats = arguments.device, 30 if arguments.device == "cuda" else 1
     command = f"python -m benchmarks.methods --device {device} --network {arguments.network} --turns {arguments.turns}"
     steps = {}
-    for name in METHODS:
+    for name in NAMES:
         print(name, file=sys.stderr)
         step = step_of(name, arguments.network, device)
         for _ in range(3):
             step()
         steps[name] = captured(step) if device == "cuda" else step
-    times: dict[str, list[float]] = {name: [] for name in METHODS}
+    times: dict[str, list[float]] = {name: [] for name in NAMES}
     for _ in range(arguments.turns):
         for name, step in steps.items():
             times[name].append(seconds(step, device, repeats))
@@ -104,12 +106,12 @@ def main() -> None:
         "turns": arguments.turns,
         "step_ms": {name: 1000 * median(values) for name, values in times.items()},
         "over_standard": {name: ratio(values, times["standard"]) for name, values in times.items()},
-        "floor": {name: floor(name) for name in METHODS},
+        "floor": {name: floor(name) for name in NAMES},
         "command": command,
     }
     print(f"{machine(device)}; {arguments.network}, batch {BATCH}; torch {torch.__version__}")
     print(f"{'method':<16} {'step ms':>9} {'over standard':>14} {'floor':>6} {'above floor':>12}")
-    for name in METHODS:
+    for name in NAMES:
         value = median(a / b for a, b in zip(times[name], times["standard"], strict=True))
         step_ms = 1000 * median(times[name])
         print(f"{name:<16} {step_ms:>9.3f} {value:>14.3f} {floor(name):>6} {100 * (value / floor(name) - 1):>11.1f}%")

@@ -3,7 +3,7 @@
 Steps come from `steps-DEVICE.json` in the records. A device without one has its single measured step, that of ResNet-18
 in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: small
 networks are limited by other things. What a method costs comes from `methods-DEVICE.json`, else from the number of its
-networks.
+networks; what a semi-supervised one costs, from its passes.
 
     python -m benchmarks.step_times
 """
@@ -12,13 +12,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.methods import floor
+from benchmarks.methods import NAMES, floor
 from benchmarks.steps import multiply_adds, recipes
-from tnlpad.methods import METHODS
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.semi_supervised import DIVIDEMIX, SELF
+from tnlpad.paper.cells import cells
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
 TARGET = ROOT / "src" / "tnlpad" / "experiments" / "step_times.json"
+
+# In steps of plain training on the loader's batch, of which a third is forward. SELF: a step on twice the batch, and a
+# forward pass of the teacher on as much. DivideMix, for each of two networks: a step on twice the batch, a forward pass
+# on twice and one on once the batch.
+PASSES = {**dict.fromkeys(SELF, 2 + 2 / 3), **dict.fromkeys(DIVIDEMIX, 2 * (2 + 2 / 3 + 1 / 3))}
 
 
 def record(benchmark: str, device: str) -> dict[str, Any] | None:
@@ -39,14 +46,27 @@ def times(device: str) -> dict[str, Any]:
     if source is None:
         raise FileNotFoundError(f"{RECORDS} has neither steps-{device}.json nor optimizer_step-{device}.json.")
     basis = "measured" if measured else f"{source['network']} measured, others scaled by their multiply-adds"
-    costs = {name: methods["over_standard"][name]["median"] if methods else floor(name) for name in METHODS}
+    costs = {name: methods["over_standard"][name]["median"] if methods else floor(name) for name in NAMES}
+    basis += "" if methods else "; methods by their number of networks"
     return {
         "machine": source["machine"],
         "engine": source["engine"],
-        "basis": basis + ("" if methods else "; methods by their number of networks"),
-        "steps": measured["steps"] if measured else scaled(source),
-        "methods": costs,
+        "basis": basis + "; semi-supervised ones by their passes, larger batches in proportion",
+        "steps": with_larger_batches(measured["steps"] if measured else scaled(source)),
+        "methods": costs | PASSES,
     }
+
+
+def with_larger_batches(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With those steps that a semi-supervised method takes and plain training does not."""
+    added: list[dict[str, Any]] = []
+    for cell in cells("semi_supervised"):
+        config = configure(cell.dataset, noise=cell.noise, method=cell.method, network=cell.network)
+        like = [each for each in steps if each["network"] == config.network and each["side"] == 32]
+        if all(each["batch"] != config.batch_size for each in (*like, *added)):
+            more = config.batch_size / like[0]["batch"]
+            added.append(like[0] | {"batch": config.batch_size, "step_ms": more * like[0]["step_ms"]})
+    return steps + added
 
 
 def content() -> str:

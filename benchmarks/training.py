@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.machine import leave, machine, ratio, versions
+from benchmarks.methods import NAMES
 from tnlpad.core.penalties import LinearGrowth, PowerDecay
 from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.core.split import parameter_groups
@@ -250,7 +251,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--packed", default="", help="how many runs at once, such as 4,8")
     parser.add_argument("--task", default="cifar10", choices=list(TASKS))
-    parser.add_argument("--method", default="tnlpad", choices=list(METHODS))
+    parser.add_argument("--method", default="tnlpad", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--skip-steps", action="store_true", help="only what is packed")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)

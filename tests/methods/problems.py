@@ -1,12 +1,16 @@
 """Small problems that the methods' tests share."""
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from tnlpad.core.batchnorm import reestimated_batchnorm
 from tnlpad.methods import METHODS, Method, Setup
+from tnlpad.methods.protocol import end_epoch
 from tnlpad.types import Batch, Clock
 
 # Settings that bring every phase of a method into a run of a few epochs.
@@ -19,6 +23,10 @@ QUICK: dict[str, dict[str, object]] = {
     "cnlcu_hard": {"gradual_epochs": 3, "window": 6, "anneal_share": 1.0},
     "adacorr": {"start_epoch": 1, "update_epoch": 2, "remember_again_after": 3, "window": 3},
     "cdr": {"gradual_epochs": 2},
+    "self": {"iterations": 3, "first_share": 0.4, "ema_decay": 0.9, "consistency_rampup": 2},
+    "self+tnlpad": {"iterations": 3, "first_share": 0.4, "ema_decay": 0.9, "consistency_rampup": 2},
+    "dividemix": {"warmup_epochs": 2, "rampup_epochs": 2, "averaged_losses": 2},
+    "dividemix+tnlpad": {"warmup_epochs": 2, "rampup_epochs": 2, "averaged_losses": 2},
 }
 
 LN3, LN9 = math.log(3), math.log(9)
@@ -72,6 +80,33 @@ def perceptron(seed: int, num_classes: int = 4, *, batchnorm: bool = False, dtyp
         return nn.Sequential(nn.Linear(2, 32), *norm, nn.ReLU(), nn.Linear(32, num_classes)).to(dtype)
 
 
+class Points:
+    """Points to train on for methods that draw by themselves; an augmented point is moved a little, by steps of 1/50.
+
+    It knows the points and nothing else of a problem.
+    """
+
+    def __init__(self, points: Tensor):
+        self.points, self.index = points, torch.arange(len(points))
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randint(-2, 3, (count, 2), generator=generator)
+
+    def augmented(self, index: Tensor, rows: Tensor) -> Tensor:
+        return self.points[index] + rows.to(self.points.dtype) / 50
+
+    @torch.no_grad()
+    def outputs(self, network: nn.Module) -> Tensor:
+        modes = {module: module.training for module in network.modules()}
+        logits = network.eval()(self.points)
+        for module, mode in modes.items():
+            module.training = mode
+        return logits
+
+    def reestimated(self, network: nn.Module) -> AbstractContextManager[None]:
+        return reestimated_batchnorm(network, [self.points[:64]])
+
+
 def setup_for(problem: Problem, **changes: object) -> Setup:
     """A perceptron for the problem; options of Setup, and `seed`, `batchnorm` and `dtype` of the networks."""
     seed, batchnorm = changes.pop("seed", 0), changes.pop("batchnorm", False)
@@ -84,6 +119,7 @@ def setup_for(problem: Problem, **changes: object) -> Setup:
         "epochs": 8,
         "noise_rate": 0.3,
         "generator": torch.Generator().manual_seed(seed),
+        "source": partial(Points, problem.points),
         **changes,
     }
     return Setup(**options)
@@ -108,7 +144,16 @@ def train(method: Method, problem: Problem, epochs: range | int, size: int = 32)
         clock = Clock(epoch=epoch, epochs=8)
         method.begin_epoch(clock)
         losses += [method.step(batch, clock).item() for batch in batches(problem, epoch, size)]
+        end_epoch(method, noisy_accuracy(method, problem))
     return losses
+
+
+@torch.no_grad()
+def noisy_accuracy(method: Method, problem: Problem) -> float:
+    """By the given labels; what a validation set would say, for methods that want to be told."""
+    with method.judged[method.reported[0]]() as network:
+        predicted = Points(problem.points).outputs(network).argmax(1)
+    return (predicted == problem.given).double().mean().item()
 
 
 def weights(method: Method) -> list[Tensor]:

@@ -8,8 +8,10 @@ from tnlpad.methods.cdr import Cdr, CdrConfig
 from tnlpad.methods.cnlcu import CnlcuConfig, CnlcuHardConfig, cnlcu, cnlcu_hard
 from tnlpad.methods.coteaching import Coteaching, CoteachingConfig
 from tnlpad.methods.coteaching_plus import CoteachingPlus, CoteachingPlusConfig
+from tnlpad.methods.dividemix import Dividemix, DividemixConfig, DividemixTnlpadConfig
 from tnlpad.methods.jocor import Jocor, JocorConfig
 from tnlpad.methods.protocol import Method, Setup
+from tnlpad.methods.self_ensemble import SelfConfig, SelfEnsemble, SelfTnlpadConfig
 from tnlpad.methods.sigua import Sigua, SiguaConfig
 from tnlpad.methods.standard import StandardConfig, standard, standard_2x
 from tnlpad.methods.tnlpad import TnlpadConfig, tnlpad
@@ -34,6 +36,10 @@ METHODS: dict[str, Entry] = {
     "adacorr": Entry(AdacorrConfig, Adacorr),
     "cdr": Entry(CdrConfig, Cdr),
     "tnlpad": Entry(TnlpadConfig, tnlpad),
+    "self": Entry(SelfConfig, SelfEnsemble),
+    "self+tnlpad": Entry(SelfTnlpadConfig, SelfEnsemble),
+    "dividemix": Entry(DividemixConfig, Dividemix),
+    "dividemix+tnlpad": Entry(DividemixTnlpadConfig, Dividemix),
 }
 
 __all__ = ["METHODS", "Entry", "Method", "Setup"]

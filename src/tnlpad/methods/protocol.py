@@ -6,9 +6,18 @@ It never sees clean labels: they are not among the things it is given.
 A step may be captured once as a CUDA graph and replayed, so it must not depend on Python numbers that change: what
 changes from epoch to epoch is written into device tensors by `begin_epoch`, selections are masks or weights of fixed
 shape, and nothing is read back to the host.
+
+A few methods need more than that, and have some of these beside:
+
+    phase            an attribute: what tells apart epochs whose steps are different work. Each phase is captured anew.
+    schedule_epoch   an attribute: the epoch of the schedule whose learning rate holds now, for methods that start over.
+    end_epoch(a)     is told the noisy validation accuracy after every epoch, before anything is saved.
+    finished         an attribute: whether there is nothing left to train, though there are epochs left.
+
+The loop asks for them by the functions at the end of this file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -45,7 +54,7 @@ class Method(Protocol):
         """For methods that pick samples: one bool per sample of the dataset, what this epoch picked so far."""
 
     def begin_epoch(self, clock: Clock) -> None:
-        """Called before the first step of every epoch."""
+        """Called before the first step of every epoch, and before the learning rate of the epoch is set."""
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         """Update the parameters; returns the mean loss, detached, on the device."""
@@ -55,6 +64,26 @@ class Method(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
+
+
+class Source(Protocol):
+    """The images trained on, for methods that draw images beside their batch, or look at all between epochs."""
+
+    @property
+    def index(self) -> Tensor:
+        """The samples trained on, by dataset index, on the CPU."""
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Random augmentations for so many images, a row of whole numbers for each, on the CPU."""
+
+    def augmented(self, index: Tensor, rows: Tensor) -> Tensor:
+        """The images at `index`, each augmented by its row; both on the device. It can be captured."""
+
+    def outputs(self, network: nn.Module) -> Tensor:
+        """The network's logits of every sample of `index`, not augmented, in evaluation mode, without gradients."""
+
+    def reestimated(self, network: nn.Module) -> AbstractContextManager[None]:
+        """Within the block BatchNorm's statistics are those of the weights that the network holds now."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,6 +98,7 @@ class Setup:
         epochs: How long the run is.
         noise_rate: What the run assumes about the share of wrong labels; None if it assumes nothing.
         generator: The method's own random stream, on the CPU.
+        source: Gives the images trained on; None if they cannot be had by index.
     """
 
     network: Callable[[int], nn.Module]
@@ -78,6 +108,7 @@ class Setup:
     epochs: int
     noise_rate: float | None
     generator: torch.Generator
+    source: Callable[[], Source] | None = None
 
     def required_noise_rate(self, method: str) -> float:
         """The noise rate, for a method that cannot do without one."""
@@ -89,3 +120,35 @@ class Setup:
         if not 0 <= self.noise_rate < 1:
             raise ValueError(f"noise_rate={self.noise_rate}: must lie in [0, 1).")
         return self.noise_rate
+
+    def required_source(self, method: str) -> Source:
+        """The images trained on, for a method that draws from them by itself."""
+        if self.source is None:
+            raise ValueError(
+                f"{method} draws augmented images by itself, so they must be in memory, and these are read from files "
+                "or are no images: choose another method, such as tnlpad."
+            )
+        return self.source()
+
+
+def phase_of(method: Method) -> Hashable:
+    """What tells apart epochs whose steps are different work; None for methods whose steps are always the same."""
+    phase: Hashable = getattr(method, "phase", None)
+    return phase
+
+
+def schedule_epoch(method: Method, clock: Clock) -> int:
+    """Which epoch's learning rate holds now: this one's, unless the method says otherwise."""
+    return int(getattr(method, "schedule_epoch", clock.epoch))
+
+
+def end_epoch(method: Method, validation_accuracy: float) -> None:
+    """Tell a method that wants to know how well it does; by noisy labels, never by the test set."""
+    told = getattr(method, "end_epoch", None)
+    if told is not None:
+        told(validation_accuracy)
+
+
+def finished(method: Method) -> bool:
+    """Whether a method says that there is nothing left to train."""
+    return bool(getattr(method, "finished", False))

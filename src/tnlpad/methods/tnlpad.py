@@ -110,16 +110,23 @@ class Tnlpad:
         restore(state, [self.network], self.optimizers, {})
 
 
-def tnlpad(config: TnlpadConfig, setup: Setup) -> Tnlpad:
-    """The decomposition over SGD."""
-    network = setup.network(0)
-    optimizer = Decomposition(
+def decomposition(
+    config: TnlpadConfig, network: nn.Module, setup: Setup, gamma_penalty: Penalty | None
+) -> Decomposition:
+    """The decomposition of a network's weights over SGD."""
+    return Decomposition(
         parameter_groups(network, init=config.init, generator=setup.generator),
         torch.optim.SGD,
         sigma_penalty=LinearGrowth(config.c1) if config.sigma_constraint else None,
-        gamma_penalty=config.gamma_penalty(setup.epochs),
+        gamma_penalty=gamma_penalty,
         gamma_update=config.gamma_update,
         norm=config.norm,
         **setup.sgd,
     )
+
+
+def tnlpad(config: TnlpadConfig, setup: Setup) -> Tnlpad:
+    """The decomposition over SGD."""
+    network = setup.network(0)
+    optimizer = decomposition(config, network, setup, config.gamma_penalty(setup.epochs))
     return Tnlpad(network, optimizer, config.reported(), config.chosen_by())

@@ -30,6 +30,10 @@ LOOKS = {
     "cdr": Look(light="#57578f", dark="#adade6", dashes="3 1.5"),
     "decomposition": Look(light="#3848a8", dark="#a0a9ee", dashes="6 3"),
     "decomposition+gamma": Look(light="#2e7031", dark="#86ca89", dashes="2.5 2"),
+    "self": Look(light="#7a3b12", dark="#e0a070", dashes="9 2 2 2"),
+    "self+tnlpad": Look(light="#5b3cc4", dark="#b9a6f7", dashes="9 2"),
+    "dividemix": Look(light="#a3123f", dark="#ff9aae", dashes="6 2 2 2"),
+    "dividemix+tnlpad": Look(light="#1f6f8b", dark="#7cc7e0", dashes="6 2"),
     "tnlpad": Look(light="#0062a3", dark="#62b6f0", width=2.8),
 }
 ALIASES = {"decomposition+gamma+sigma": "tnlpad"}

@@ -1,0 +1,270 @@
+import io
+import math
+import re
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.methods.problems import Points, batches, blobs, build, noisy_accuracy, same, setup_for, train, weights
+from tnlpad.core.penalties import Constant
+from tnlpad.methods.protocol import schedule_epoch
+from tnlpad.methods.self_ensemble import SelfConfig, SelfEnsemble, SelfTnlpadConfig, Standing, agreeing, lengths
+from tnlpad.types import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held(SelfTnlpadConfig):
+    """γ held at 0."""
+
+    def gamma_penalty(self, epochs):
+        return Constant(math.inf)
+
+
+SHORT = {"iterations": 3, "first_share": 0.4, "ema_decay": 0.9, "consistency_rampup": 2}
+HELD = {"gamma_update": "proximal", "sigma_constraint": False, "init": "zero"}
+
+
+@pytest.mark.parametrize("wiring", [{}, {"filter_with": "w"}, {"decompose": "first"}, {"restart_decomposition": True}])
+def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring):
+    """Bit for bit, through two filters."""
+    problem = blobs()
+    setups = [setup_for(problem, batchnorm=True) for _ in range(2)]
+    plain = SelfEnsemble(SelfConfig(**SHORT), setups[0])
+    held = SelfEnsemble(Held(**SHORT, **HELD, **wiring), setups[1])
+    assert train(plain, problem, 8) == train(held, problem, 8)
+    assert plain.at == held.at
+    assert plain.at.iteration > 0
+    assert not held.student.has_gamma()
+    assert same(list(plain.student.network.state_dict().values()), list(held.student.network.state_dict().values()))
+    assert same(list(plain.teacher.network.state_dict().values()), list(held.teacher.network.state_dict().values()))
+    assert torch.equal(plain.ensemble, held.ensemble)
+    assert torch.equal(plain.selections["labelled"], held.selections["labelled"])
+
+
+def test_the_filter():
+    """What agrees with the ensemble's class; sums need not be 1."""
+    ensemble = torch.tensor([[0.3, 0.1], [0.1, 0.2], [0.0, 0.4]])
+    assert agreeing(ensemble, torch.tensor([0, 0, 1])).tolist() == [True, False, True]
+    assert agreeing(ensemble, torch.tensor([1, 0, 0])).tolist() == [True] * 3
+
+
+def test_the_lengths_of_the_iterations():
+    assert lengths(SelfConfig(), 220) == (100, 40)
+    assert lengths(SelfConfig(), 60) == (27, 11)
+    assert lengths(SelfConfig(iterations=1), 60) == (27, 33)
+    assert lengths(SelfConfig(), 1) == (1, 1)
+
+
+def one_epoch(method, problem, epoch, accuracy):
+    clock = Clock(epoch=epoch, epochs=8)
+    method.begin_epoch(clock)
+    for batch in batches(problem, epoch):
+        method.step(batch, clock)
+    method.end_epoch(accuracy)
+
+
+def test_the_ensemble_is_a_moving_average_of_the_teachers_predictions():
+    problem = blobs()
+    method = build("self", setup_for(problem))
+    expected = torch.zeros(256, 4)
+    for epoch in (1, 2):
+        one_epoch(method, problem, epoch, 0.5)
+        predicted = Points(problem.points).outputs(method.teacher.network).softmax(1)
+        expected = 0.9 * expected + 0.1 * predicted
+        torch.testing.assert_close(method.ensemble, expected)
+
+
+def test_an_iteration_ends_after_its_epochs_and_starts_from_the_best():
+    """Three epochs, of which the second is the best; then labels are filtered by its ensemble."""
+    problem = blobs()
+    method = build("self", setup_for(problem))
+    kept = None
+    for epoch, accuracy in enumerate((0.5, 0.7, 0.6), start=1):
+        assert method.selections["labelled"].all()
+        one_epoch(method, problem, epoch, accuracy)
+        if epoch == 2:
+            kept = [tensor.clone() for tensor in method._live()]
+    assert method.at.ended
+    assert not method.finished
+    assert schedule_epoch(method, Clock(epoch=3, epochs=8)) == 3
+    method.begin_epoch(Clock(epoch=4, epochs=8))
+    assert (method.at.iteration, method.at.epoch, method.at.previous_best) == (1, 1, 0.7)
+    assert same(method._live(), kept)
+    expected = kept[-1].argmax(1) == problem.given
+    assert torch.equal(method.selections["labelled"], expected)
+    assert 100 < expected.sum() < 256
+    assert set(method.rows.table[:, 0].tolist()) == set(expected.nonzero().flatten().tolist())
+    momentum = [entries["momentum_buffer"] for entries in method.student.optimizer.state.values()]
+    assert not any(buffer.any() for buffer in momentum)
+    # Two epochs in place of three: the schedule is gone through faster.
+    assert schedule_epoch(method, Clock(epoch=4, epochs=8)) == 2
+
+
+def test_labels_come_back():
+    """Always filtered from all given labels, not from the last filter's."""
+    problem = blobs()
+    method = build("self", setup_for(problem))
+    method.selections["labelled"].zero_()
+    method.selections["labelled"][:8] = True
+    method.at = Standing(epoch=3, best=0.5, ended=True)
+    method.kept[-1].copy_(F.one_hot(problem.given, 4))
+    method.begin_epoch(Clock(epoch=4, epochs=8))
+    assert method.selections["labelled"].all()
+
+
+def test_an_iteration_ends_without_patience():
+    problem = blobs()
+    method = build("self", setup_for(problem, epochs=100), iteration_patience=2)
+    for epoch, accuracy in enumerate((0.5, 0.7, 0.6), start=1):
+        one_epoch(method, problem, epoch, accuracy)
+        assert not method.at.ended
+    one_epoch(method, problem, 4, 0.7)  # no more than the best
+    assert method.at.ended
+
+
+@pytest.mark.parametrize(("accuracy", "finished"), [(0.6, True), (0.5, True), (0.65, False)])
+def test_an_iteration_that_does_not_beat_the_last_one_is_the_end(accuracy, finished):
+    problem = blobs()
+    method = build("self", setup_for(problem))
+    for epoch, value in enumerate((0.5, 0.6, 0.6, accuracy, 0.1), start=1):
+        assert not method.finished
+        one_epoch(method, problem, epoch, value)
+    assert method.finished == finished
+
+
+def test_the_last_iteration_has_the_rest_of_the_run():
+    problem = blobs()
+    method = build("self", setup_for(problem), iterations=1)
+    for epoch in range(1, 8):
+        one_epoch(method, problem, epoch, 0.1 * epoch)
+    assert not method.at.ended
+
+
+def test_without_consistency_only_labelled_samples_are_learnt():
+    """Sample 5 is the only labelled one: the gradient of the logits' bias is p − y of it."""
+    problem = blobs()
+    method = build("self", setup_for(problem), consistency_weight=0.0)
+    method.begin_epoch(Clock(epoch=1, epochs=8))
+    method.rows.table.zero_()  # no augmentation
+    method.rows.table[:, 0] = 5
+    expected = method.student.network(problem.points[5:6]).softmax(1)[0] - F.one_hot(problem.given[5], 4)
+    method.step(batches(problem, 1)[0], Clock(epoch=1, epochs=8))
+    torch.testing.assert_close(method.student.network[2].bias.grad, expected)
+
+
+def test_the_loss_by_hand():
+    """Two labelled samples and the two of the batch; the teacher sees its own views of all four."""
+    problem = blobs()
+    method = build("self", setup_for(problem), consistency_weight=7.0, consistency_rampup=0)
+    method.begin_epoch(Clock(epoch=1, epochs=8))
+    with torch.no_grad():
+        method.teacher.network[0].weight.mul_(0.5)  # a teacher that thinks otherwise
+    batch, rows = batches(problem, 1, size=2)[0], method.rows.table[:2].clone()
+    labelled = rows[:, 0]
+    seen = torch.cat([problem.points[labelled] + rows[:, 1:3] / 50, batch.images])
+    by_teacher = torch.cat([problem.points[labelled] + rows[:, 3:5] / 50, batch.images + rows[:, 5:7] / 50])
+    logits = method.student.network(seen)
+    targets = method.teacher.network(by_teacher).softmax(1)
+    fit = -sum(logits.log_softmax(1)[k, problem.given[labelled[k]]] for k in range(2)) / 2
+    apart = ((logits.softmax(1) - targets) ** 2).sum() / (4 * 4)
+    loss = method.step(batch, Clock(epoch=1, epochs=8))
+    assert loss.item() == pytest.approx((fit + 7 * apart).item(), rel=1e-5)
+
+
+def test_who_predicts():
+    problem = blobs()
+    assert list(build("self", setup_for(problem)).judged) == ["teacher", "student"]
+    student = build("self", setup_for(problem), predict_with="student")
+    assert list(student.judged) == ["student", "teacher"]
+    with student.judged["student"]() as network:
+        assert network is student.student.network
+    assert list(build("self+tnlpad", setup_for(problem)).judged) == ["sigma", "w"]
+    assert build("self+tnlpad", setup_for(problem), judge_by="w").reported == ("w",)
+    by_student = build("self+tnlpad", setup_for(problem, batchnorm=True), predict_with="student")
+    train(by_student, problem, 2)
+    sigma = [own["sigma"] for own in by_student.student.parts().values()]
+    with by_student.judged["sigma"]() as network:
+        assert network is by_student.student.network
+        assert torch.equal(network[0].weight, sigma[0])
+
+
+@pytest.mark.parametrize("part", ["sigma", "w"])
+def test_the_filter_asks_sigma_or_w(part):
+    problem = blobs()
+    method = build("self+tnlpad", setup_for(problem), filter_with=part, ensemble_momentum=0.0)
+    train(method, problem, 1)
+    predicted = {}
+    for name, view in method.judged.items():
+        with view() as network:
+            predicted[name] = Points(problem.points).outputs(network).softmax(1)
+    assert torch.equal(method.ensemble, predicted[part])
+    assert not torch.equal(predicted["sigma"], predicted["w"])
+
+
+def test_where_the_decomposition_is_active():
+    problem = blobs()
+    always, first, anew = (
+        build("self+tnlpad", setup_for(problem), **wiring)
+        for wiring in ({}, {"decompose": "first"}, {"restart_decomposition": True})
+    )
+    for method in (always, first, anew):
+        train(method, problem, 3)
+        assert method.phase == "decomposed"
+        method.begin_epoch(Clock(epoch=4, epochs=8))
+        assert method.at.iteration == 1
+    assert always.student.has_gamma()
+    assert always.student.optimizer.epoch == 4
+    assert first.phase == "plain"
+    assert first.optimizers == [first.student.plain]
+    assert anew.phase == "decomposed"
+    assert not anew.student.has_gamma()
+    assert anew.student.optimizer.epoch == 1
+
+
+@pytest.mark.parametrize("wiring", [{"decompose": "first"}, {"restart_decomposition": True}])
+@pytest.mark.parametrize("after", [2, 3, 5])
+def test_reloaded_in_any_phase_it_goes_on_bit_for_bit(wiring, after):
+    problem = blobs()
+    method = build("self+tnlpad", setup_for(problem, batchnorm=True), **wiring)
+    train(method, problem, after)
+    torch.save(method.state_dict(), file := io.BytesIO())
+    file.seek(0)
+    expected = train(method, problem, range(after + 1, 9))
+    fresh = build("self+tnlpad", setup_for(problem, batchnorm=True, seed=9), **wiring)
+    train(fresh, problem, 6)  # from a later phase back into an earlier one
+    fresh.load_state_dict(torch.load(file, weights_only=True))
+    assert train(fresh, problem, range(after + 1, 9)) == expected
+    assert same(weights(fresh), weights(method))
+
+
+def test_it_filters_wrong_labels():
+    problem = blobs(samples=600, noise_rate=0.4)
+    method = build("self", setup_for(problem, sgd={"lr": 0.05, "momentum": 0.9}))
+    train(method, problem, 5)
+    labelled, right = method.selections["labelled"], problem.given == problem.clean
+    assert (right & labelled).sum() / labelled.sum() > 0.9 > 0.65 > right.double().mean()
+    assert (right & labelled).sum() / right.sum() > 0.9
+    assert 0.5 < noisy_accuracy(method, problem) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"iterations": 0}, "iterations=0: must be at least 1"),
+        ({"iteration_patience": 0}, "iteration_patience=0: must be at least 1"),
+        ({"first_share": 0.0}, r"first_share=0.0: must lie in \(0, 1\]"),
+        ({"ensemble_momentum": 1.0}, r"ensemble_momentum=1.0: must lie in \[0, 1\)"),
+        ({"consistency_weight": -1.0}, "must be >= 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        build("self", setup_for(blobs()), **setting)
+
+
+@pytest.mark.parametrize("name", ["self", "self+tnlpad"])
+def test_images_in_files_are_refused(name):
+    with pytest.raises(ValueError, match=rf"^{re.escape(name)} draws augmented images by itself, so they must be in"):
+        build(name, setup_for(blobs(), source=None))
