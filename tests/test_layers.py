@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 # The package itself only offers names, each of them resolved on first use.
 OFFERED = {name: home.split(".")[1] for name, home in tnlpad._HOME.items()}
-WITHOUT_TORCH = {"report", "records", "paper"}
+WITHOUT_TORCH = {"report", "records", "paper", "suspects"}
 
 
 def layer(path: Path) -> str:

@@ -183,7 +183,7 @@ def test_sigma_is_shown_with_statistics_of_its_own_where_there_are_any():
         assert held is network
         estimated = held.norm.running_mean.item(), held.norm.running_var.item()
     pixels = data.train[torch.from_numpy(data.parts.train)].double() / 255
-    mean, std = data.info.normalisation.mean[0], data.info.normalisation.std[0]
+    mean, std = data.normalisation.mean[0], data.normalisation.std[0]
     expected = (pixels - mean) / std
     assert estimated == pytest.approx((expected.mean().item(), expected.var().item()), abs=0.02)
     assert (network.norm.running_mean, network.norm.running_var) == before

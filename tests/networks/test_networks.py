@@ -42,6 +42,8 @@ COUNTS = [
     ("imagenet_resnet50", {"num_classes": 14}, 23_536_718, 23_483_598, 53_120, 47_020_316),
     # Our own; group normalisation counts as normalisation.
     ("small_cnn", {}, 22_650, 22_554, 96, 45_204),
+    ("small_resnet", {}, 309_290, 308_330, 960, 617_620),
+    ("mlp", {}, 18_314, 17_802, 512, 36_116),
 ]
 
 FEATURES = {
@@ -60,9 +62,11 @@ FEATURES = {
     "resnext29_4x64d": 2048,
     "imagenet_resnet50": 2048,
     "small_cnn": 128,
+    "small_resnet": 128,
+    "mlp": 128,
 }
 
-FIXED_SIZE = {"lenet": 28, "small_cnn": 8}  # the others pool whatever is left
+FIXED_SIZE = {"lenet": 28, "small_cnn": 8, "mlp": 1}  # the others pool whatever is left
 
 every_network = pytest.mark.parametrize("name", NETWORKS)
 
@@ -85,8 +89,8 @@ def sizes(network):
 
 
 def test_the_tables_cover_every_network():
-    assert len(NETWORKS) == 15
-    assert len(COUNTS) == 31
+    assert len(NETWORKS) == 17
+    assert len(COUNTS) == 33
     assert {row[0] for row in COUNTS} == set(NETWORKS) == set(FEATURES)
 
 
@@ -96,7 +100,7 @@ def test_parameter_counts(name, options, plain, conv_linear, norm, decomposed):
     assert sum(p.numel() for p in network.parameters()) == plain
     assert sizes(network) == (conv_linear, norm)
     assert 2 * conv_linear + norm == decomposed
-    normalisation = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d | nn.GroupNorm)]
+    normalisation = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm)]
     assert sum(p.numel() for m in normalisation for p in m.parameters()) == norm
 
 
@@ -173,7 +177,7 @@ def test_weights_start_as_pytorch_starts_them(name):
         if isinstance(module, nn.Conv2d | nn.Linear):
             bound = module.weight[0].numel() ** -0.5
             assert 0.8 * bound < module.weight.abs().max() <= bound
-        elif isinstance(module, nn.BatchNorm2d | nn.GroupNorm):
+        elif isinstance(module, nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm):
             assert (module.weight == 1).all()
             assert (module.bias == 0).all()
 
@@ -181,7 +185,7 @@ def test_weights_start_as_pytorch_starts_them(name):
 def test_build_names_the_nearest():
     with pytest.raises(ValueError, match=r"network='resnet19' is unknown: did you mean resnet18\?"):
         build("resnet19")
-    with pytest.raises(ValueError, match=r"network='x' is unknown: choose one of lenet, resnet18, .*, small_cnn\."):
+    with pytest.raises(ValueError, match=r"network='x' is unknown: choose one of lenet, resnet18, .*, mlp\."):
         build("x")
     with pytest.raises(ValueError, match=r"resnet18 has no option 'stem_pading': did you mean stem_padding\?"):
         build("resnet18", stem_pading=0)

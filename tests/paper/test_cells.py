@@ -58,11 +58,7 @@ def test_every_published_number_maps_to_a_configuration():
     for cell in PUBLISHED:
         (planned,) = plan([cell], seeds=[1])
         assert planned.serves == (cell.name,)
-        if cell.method in METHODS:
-            assert matches(cell, planned.config.to_json(), departures(planned.config))
-        else:
-            assert cell.table == "semi_supervised"
-            assert planned.obstacle == f"the method {cell.method} is not available yet"
+        assert matches(cell, planned.config.to_json(), departures(planned.config))
         mapped[cell.table] += 1
     assert mapped == SIZES
 
@@ -115,7 +111,9 @@ def test_facts_that_are_repeated_here_are_those_of_the_recipes():
         assert DATASET_DEFAULTS[dataset]["network"] == network
     assert paper.C2.items() <= RECIPE_C2.items()
     assert {each.dataset for each in EVERYTHING} <= paper.NETWORKS.keys()
-    assert tuple(METHODS) == paper.SMOKE_METHODS
+    semi_supervised = {cell.method for cell in cells("semi_supervised")}
+    assert tuple(name for name in METHODS if name not in semi_supervised) == paper.SMOKE_METHODS
+    assert semi_supervised <= METHODS.keys()
 
 
 def test_figures():

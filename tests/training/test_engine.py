@@ -9,6 +9,7 @@ from tnlpad.data.loader import DeviceLoader
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_method, prepare_sets
 from tnlpad.methods import METHODS
+from tnlpad.methods.protocol import end_epoch, phase_of
 from tnlpad.training import engine as engines
 from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, measure
@@ -48,10 +49,22 @@ def weights(method):
     return [parameter for o in method.optimizers for group in o.param_groups for parameter in group["params"]]
 
 
-def test_steps_from_a_plan_are_the_steps_from_a_loader(monkeypatch):
+# Settings that bring every phase of a method into a few epochs, with enough steps of each to be captured.
+PHASES = {
+    "self": {"epochs": 9, "iterations": 2},
+    "self+tnlpad": {"epochs": 9, "iterations": 2, "decompose": "first"},
+    "dividemix": {"warmup_epochs": 4},
+    "dividemix+tnlpad": {"warmup_epochs": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("standard", {}), ("dividemix", {"warmup_epochs": 1}), ("self", {"epochs": 2})]
+)
+def test_steps_from_a_plan_are_the_steps_from_a_loader(name, settings, monkeypatch):
     """What is captured on a GPU, run as it is."""
     monkeypatch.setattr(engines, "EAGER_STEPS", 10**9)
-    (first, loader, _), (second, other_loader, _) = parts(), parts()
+    (first, loader, _), (second, other_loader, _) = (parts(name, **settings) for _ in range(2))
     losses = [trained(Eager(first, loader), first, 2), trained(Replayed(second, other_loader), second, 2)]
     assert len(losses[0]) == 2 * len(loader)
     assert torch.equal(*losses)
@@ -117,25 +130,29 @@ def test_a_cpu_needs_no_stream():
 @on_gpu
 @pytest.mark.parametrize("method", METHODS)
 def test_graph_and_eager_agree_to_the_bit(method):
-    """Three epochs, 63 steps, in deterministic float32: losses, weights, selections, and what is measured."""
+    """Every step of some epochs in deterministic float32: losses, weights, selections, and what is measured."""
     device, results = torch.device("cuda"), []
     torch.backends.cudnn.deterministic = True
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         for kind in (Eager, Replayed):
-            built, loader, sets = parts(method, device)
+            built, loader, sets = parts(method, device, **PHASES.get(method, {}))
             engine, evaluator = kind(built, loader), Evaluator(captured=kind is Replayed)
             measured = []
             with own_stream(device):
                 losses = []
-                for epoch in range(1, 6):
-                    clock = Clock(epoch=epoch, epochs=6)
-                    set_learning_rate(built.optimizers, 0.01 / epoch)
+                phases = set()
+                for epoch in range(1, 10 if method in PHASES else 6):
+                    clock = Clock(epoch=epoch, epochs=9)
                     built.begin_epoch(clock)
+                    set_learning_rate(built.optimizers, 0.01 / epoch)
                     losses.append(engine.epoch(clock, None))
                     measured.append(measure(built, sets, evaluator))
+                    end_epoch(built, measured[-1]["judged"][built.reported[0]]["validation_accuracy"])
+                    phases.add(phase_of(built))
+            assert len(phases) == (2 if method in PHASES and method != "self" else 1)
             if kind is Replayed:
-                assert len(engine.sizes) == 2
+                assert len(engine.sizes) == 2 * len(phases)
                 assert all(each.graph is not None for each in engine.sizes.values())
                 assert all(each.graph is not None for each in evaluator.passes.values())
             results.append((torch.cat(losses), weights(built), dict(built.selections), measured))

@@ -95,6 +95,50 @@ def test_two_networks_are_reported_by_their_mean(folder):
             assert each[name] == pytest.approx(sum(judged[name] for judged in each["judged"].values()) / 2)
 
 
+class Told(Plain):
+    """Wants to be told, and learns as in the third epoch of the schedule from its second on."""
+
+    def __init__(self, enough=None):
+        super().__init__()
+        self.accuracies, self.enough, self.rates = [], enough, []
+
+    def begin_epoch(self, clock):
+        super().begin_epoch(clock)
+        self.schedule_epoch = 3 if clock.epoch > 1 else 1
+
+    def step(self, batch, clock):
+        self.rates.append(self.optimizers[0].param_groups[0]["lr"])
+        return super().step(batch, clock)
+
+    def end_epoch(self, validation_accuracy):
+        self.accuracies.append(validation_accuracy)
+
+    @property
+    def finished(self):
+        return len(self.accuracies) == self.enough
+
+
+def test_a_method_that_wants_to_know_is_told_the_noisy_accuracy(folder):
+    method = Told()
+    result = trained(folder, method)
+    assert method.accuracies == [each["validation_accuracy"] for each in result.history]
+
+
+def test_a_method_may_say_which_epoch_of_the_schedule_holds(folder):
+    method = Told()
+    result = trained(folder, method)
+    assert [each["learning_rate"] for each in result.history] == pytest.approx([0.1, 0.01, 0.01, 0.01])
+    assert method.rates == pytest.approx([0.1] * 3 + [0.01] * 9)
+
+
+def test_a_method_may_say_that_it_is_finished(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert len(trained(folder, Told(enough=2)).history) == 2
+    method = Told(enough=2)
+    method.accuracies = [0.5, 0.5]  # as its state would say
+    assert len(trained(folder, method, checkpoint_every_seconds=1e9).history) == 2
+
+
 def test_one_network_may_choose_for_another(folder):
     method, other = Plain(), Plain()
     method.judged = {"w": method.judged["w"], "other": other.judged["w"]}

@@ -1,7 +1,7 @@
 """The command `tnlpad`: one file per verb, and nothing heavy imported before a verb needs it.
 
 Results go to stdout, progress and messages to stderr; `--json` prints exactly one document. Exit codes: 0 fine,
-1 failed at run time, 2 wrong usage, 3 bad data, 130 interrupted.
+1 failed at run time, 2 wrong usage, 3 bad data, 4 findings with --fail-on, 130 interrupted.
 """
 
 import io
@@ -12,12 +12,17 @@ from typing import Annotated
 import typer
 
 from tnlpad import __version__
+from tnlpad.cli.check import check
+from tnlpad.cli.clean import clean
 from tnlpad.cli.data import data
 from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
+from tnlpad.cli.export import export
 from tnlpad.cli.noise import noise
+from tnlpad.cli.predict import predict
 from tnlpad.cli.report import report
 from tnlpad.cli.reproduce import reproduce
+from tnlpad.cli.suspects import suspects
 from tnlpad.cli.train import train
 from tnlpad.cli.tune import tune
 
@@ -48,7 +53,12 @@ def options(
 
 app.command()(demo)
 app.command()(doctor)
+app.command()(check)
 app.command()(train)
+app.command()(suspects)
+app.command()(clean)
+app.command()(predict)
+app.command()(export)
 app.command()(tune)
 app.command()(reproduce)
 app.command()(noise)

@@ -45,7 +45,7 @@ def get(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = F
     from tnlpad.data import get as get_dataset
 
     try:
-        with _exit_codes(), _reporter(quiet) as reporter:
+        with _exit_codes(), progress_reporter(quiet) as reporter:
             obtained = get_dataset(name, folder, reporter=reporter)
     except KeyboardInterrupt:
         say("Interrupted. What has come so far is kept: the same command continues from there.", quiet)
@@ -83,7 +83,7 @@ def check(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson =
     folder = _root(root)
     from tnlpad.data import check as check_dataset
 
-    with _exit_codes(), _reporter(quiet) as reporter:
+    with _exit_codes(), progress_reporter(quiet) as reporter:
         report = check_dataset(name, folder, reporter=reporter)
     if as_json:
         print_json(_checked(report))
@@ -133,7 +133,7 @@ def _exit_codes() -> Iterator[None]:
 
 
 @contextmanager
-def _reporter(quiet: bool) -> Iterator["Reporter"]:
+def progress_reporter(quiet: bool) -> Iterator["Reporter"]:
     """Bars on stderr when someone is looking, lines when not."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -113,7 +113,12 @@ def _say_problems(problems: "Sequence[Problem]", quiet: bool) -> None:
         say(f"Left out: {problem}", quiet)
     if len(bad) > MOST_PROBLEMS_SAID:
         say(f"Left out: {len(bad) - MOST_PROBLEMS_SAID} more, which the page lists.", quiet)
-    for kind, words in (("unfinished", "not finished yet"), ("repeated", "there twice, with the same result")):
+    counted = {
+        "unfinished": "not finished yet",
+        "repeated": "there twice, with the same result",
+        "own": "on somebody's own data, and not in the paper's tables",
+    }
+    for kind, words in counted.items():
         if count := sum(problem.kind == kind for problem in problems):
             say(f"{count} {'run is' if count == 1 else 'runs are'} {words}.", quiet)
 

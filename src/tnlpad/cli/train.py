@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tnlpad.cli.data import progress_reporter
 from tnlpad.cli.output import fail, folder_for_results, print_json, say
 
 if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
     from tnlpad.experiments.config import RunConfig
     from tnlpad.records.store import RunFolder
 
 Protocol = Literal["paper", "authors"]
 Engine = Literal["auto", "eager", "graph"]
+MOST_LOOKS = 50  # at every sample, about: more epochs than that are not all looked at
 OnStep = Callable[[int, int, int], None]
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
 
 def train(
-    data: Annotated[str | None, typer.Argument(metavar="DATA", help="A dataset: see `tnlpad data list`.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Your own data (a folder with a folder of images per class, a CSV or Parquet table, an .npz file, a "
+            "Hugging Face dataset on disk), or a name that `tnlpad data list` shows.",
+        ),
+    ] = None,
     data_option: Annotated[str | None, typer.Option("--data", metavar="DATA", help="The same, by name.")] = None,
     noise: Annotated[str | None, typer.Option(metavar="NOISE", help="Such as symmetric:0.4; none by default.")] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to train; tnlpad by default.")] = None,
@@ -41,6 +51,13 @@ def train(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A run's config.json; --seed and --set still count.")
     ] = None,
+    images: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Weights to begin with, of --network: a .pth, .pt or .safetensors file."),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")] = Path("runs"),
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")] = "auto",
@@ -53,6 +70,9 @@ def train(
     checkpoint_every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="At most one checkpoint in so long; 0 is every epoch.")
     ] = 0.0,
+    scores: Annotated[
+        bool, typer.Option("--scores/--no-scores", help="Keep scores of every sample, for `tnlpad suspects`.")
+    ] = True,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document.")] = False,
@@ -67,12 +87,14 @@ def train(
     say("Loading torch.", quiet)
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
     where = checked_device(device)
-    what = _configured(words, config, seed, setting or [], where)
+    own = opened(words.data, images, quiet)
+    what = _configured(words, own, config, seed, [*(setting or []), *_named_weights(weights)], where)
     folder = folder_for_results(out, "--out")  # only now: a word that was mistyped should not leave an empty folder
+    _tell_of_changed_data(what, own, folder, resume, quiet)
     if resume:
         _require_begun(what, folder)
     say(f"{what.run_id} on {where}", quiet)
-    record = _run(what, folder, root, where, engine, checkpoint_every, tensorboard, quiet)
+    record = _run(what, own, weights, folder, root, where, engine, checkpoint_every, scores, tensorboard, quiet)
     if as_json:
         print_json(record.summary())
     else:
@@ -96,16 +118,75 @@ def _one_dataset(argument: str | None, option: str | None) -> str | None:
     return argument if argument is not None else option
 
 
-def _configured(words: Words, file: Path | None, seed: int | None, settings: list[str], device: str) -> "RunConfig":
+def opened(data: str | None, images: Path | None, quiet: bool) -> "OwnDataset | None":
+    """The person's own data that a word means; None if it is the name of a dataset."""
+    from tnlpad.data.catalogue import CATALOGUE
+    from tnlpad.data.errors import DataError
+    from tnlpad.data.own import is_path, open_dataset
+
+    if data is None or data in CATALOGUE or not is_path(data):
+        if images is not None:
+            fail(f"--images {images} is for tables of your own images: leave it out.", code=2)
+        return None
+    try:
+        with progress_reporter(quiet) as reporter:
+            own = open_dataset(data, images=images, reporter=reporter)
+    except DataError as error:
+        fail(str(error), code=3)
+    if own.problems:
+        say(f"{len(own.problems):,} samples are left out; `tnlpad check {data}` says why.", quiet)
+    return own
+
+
+def _named_weights(file: Path | None) -> list[str]:
+    """The setting that a file of weights means: its name with the first digits of its SHA-256, wherever it lies."""
+    if file is None:
+        return []
+    from hashlib import file_digest
+
+    try:
+        with file.open("rb") as content:
+            digest = file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        fail(f"--weights {file}: cannot be read ({error.strerror or error}).", code=3)
+    stem, _, digits = file.stem.rpartition("-")
+    named = len(digits) >= 8 and digest.startswith(digits)
+    return [f"pretrained={file.name if named and stem else f'{file.stem}-{digest[:8]}{file.suffix}'}"]
+
+
+def _tell_of_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Path, resume: bool, quiet: bool) -> None:
+    """Data that have changed make another run: whoever wants to go on with an old one is told so."""
+    from tnlpad.records.samples import read_data_file
+    from tnlpad.records.store import RecordError, RunFolder, find_runs
+
+    if own is None or RunFolder(out / config.run_id).begun:
+        return
+    here = str(own.source.absolute())
+    for folder in find_runs(out):
+        try:
+            remembered = read_data_file(folder.path) or {}
+        except RecordError:
+            continue
+        if remembered.get("path") == here and remembered.get("fingerprint") != own.shape.fingerprint:
+            changed = f"{own.source} has changed since {folder.path.name} was begun"
+            if resume:
+                fail(f"{changed}, and a run goes on with the same data only. Restore them, or leave out --resume.", 3)
+            say(f"{changed}: this is a new run.", quiet)
+            return
+
+
+def _configured(
+    words: Words, own: "OwnDataset | None", file: Path | None, seed: int | None, settings: list[str], device: str
+) -> "RunConfig":
     from tnlpad.experiments.config import device_settings
     from tnlpad.noise.errors import NoiseDataError
 
     try:
         pairs = dict(pair(text) for text in settings)
         return (
-            _from_words(words, seed, device_settings(device) | pairs)
+            _from_words(words, own, seed, device_settings(device) | pairs)
             if file is None
-            else _from_file(words, file, seed, pairs)
+            else _from_file(words, own, file, seed, pairs)
         )
     except NoiseDataError as error:
         fail(str(error), code=3)
@@ -113,13 +194,13 @@ def _configured(words: Words, file: Path | None, seed: int | None, settings: lis
         fail(str(error), code=2)
 
 
-def _from_words(words: Words, seed: int | None, settings: Mapping[str, str]) -> "RunConfig":
+def _from_words(words: Words, own: "OwnDataset | None", seed: int | None, settings: Mapping[str, str]) -> "RunConfig":
     from tnlpad.experiments.config import configure
 
     if words.data is None:
         raise ValueError("Say what to train on, such as `tnlpad train mnist`; `tnlpad data list` shows what there is.")
     return configure(
-        words.data,
+        words.data if own is None else own.shape,
         noise=words.noise or "none",
         protocol=words.protocol or "paper",
         method=words.method or "tnlpad",
@@ -129,10 +210,13 @@ def _from_words(words: Words, seed: int | None, settings: Mapping[str, str]) -> 
     )
 
 
-def _from_file(words: Words, file: Path, seed: int | None, settings: Mapping[str, str]) -> "RunConfig":
+def _from_file(
+    words: Words, own: "OwnDataset | None", file: Path, seed: int | None, settings: Mapping[str, str]
+) -> "RunConfig":
     from tnlpad.experiments.config import from_json, with_settings
 
-    if said := [name for name in ("data", "noise", "method", "network", "protocol") if getattr(words, name)]:
+    fixed = ("noise", "method", "network", "protocol", *(() if own is not None else ("data",)))
+    if said := [name for name in fixed if getattr(words, name)]:
         raise ValueError(
             f"--config {file} says what to run, and so do you ({', '.join(said)}): leave one out. --seed and --set may "
             "be given beside --config."
@@ -169,11 +253,14 @@ def _require_begun(config: "RunConfig", out: Path) -> None:
 
 def _run(
     config: "RunConfig",
+    own: "OwnDataset | None",
+    weights: Path | None,
     out: Path,
     root: Path | None,
     device: str,
     engine: Engine,
     checkpoint_every: float,
+    scores: bool,
     tensorboard: bool,
     quiet: bool,
 ) -> "RunFolder":
@@ -185,6 +272,7 @@ def _run(
     from tnlpad.training.loop import Diverged
 
     try:
+        # Decoding has no bar of its own here: two at once would write over each other.
         with _tensorboard(tensorboard, out / config.run_id) as log, _progress(quiet, config.epochs) as (on_step, show):
 
             def on_epoch(record: Mapping[str, Any]) -> None:
@@ -194,10 +282,13 @@ def _run(
             return run(
                 config,
                 out,
+                own=own,
                 root=root,
+                weights=weights,
                 device=device,
                 engine=engine,
                 checkpoint_every_seconds=checkpoint_every,
+                census_every=max(1, config.epochs // MOST_LOOKS) if scores else None,
                 on_step=on_step,
                 on_epoch=on_epoch,
             )
@@ -241,15 +332,20 @@ def _print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     from rich.table import Table
 
     table = Table(title=summary["run_id"], title_justify="left")
-    for heading in ("", "epoch", "noisy validation, %", "test, %"):
+    test = "test, %" if "data" not in summary["config"] else "test part, labels as given, %"
+    for heading in ("", "epoch", "noisy validation, %", test):
         table.add_column(heading, justify="left" if not heading else "right")
     for label, key in (("chosen on noisy validation", "chosen"), ("last epoch", "last")):
         row = summary[key]
-        numbers = (f"{100 * row[name]:.2f}" for name in ("validation_accuracy", "test_accuracy"))
+        numbers = (_percent(row[name], 2) for name in ("validation_accuracy", "test_accuracy"))
         table.add_row(label, str(row["epoch"]), *numbers)
     console = Console()
     console.print(table)
     console.print(f"Record: {folder}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _percent(share: float | None, digits: int) -> str:
+    return "no test part" if share is None else f"{100 * share:.{digits}f}"
 
 
 def _nothing(*_: Any) -> None:
@@ -284,10 +380,10 @@ def _progress(quiet: bool, epochs: int) -> Iterator[tuple[OnStep, OnEpoch]]:
 
 def _line(record: Mapping[str, Any], epochs: int) -> str:
     reported = next(iter(record["judged"].values()))  # the first judged network is the one to ship
+    test = "" if record["test_accuracy"] is None else f" test {100 * record['test_accuracy']:.1f} %"
     return (
         f"{record['epoch']}/{epochs} loss {record['train_loss']:.3f} "
-        f"validation {reported['validation_loss']:.3f}, {100 * record['validation_accuracy']:.1f} % "
-        f"test {100 * record['test_accuracy']:.1f} %"
+        f"validation {reported['validation_loss']:.3f}, {100 * record['validation_accuracy']:.1f} %{test}"
     )
 
 

@@ -25,7 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from tnlpad.data.augment import Normaliser
-from tnlpad.data.errors import DataError
+from tnlpad.data.pixels import Channels, open_pixels
 from tnlpad.types import Batch, ImageFiles
 
 BATCHES_AHEAD = 2  # per worker
@@ -33,21 +33,21 @@ KEPT_BYTES = 2 * 2**30  # Food-101's test images, at the paper's 112 pixels, tak
 
 
 def decode(
-    path: str, resize: int, crop: int, top: float = 0.5, left: float = 0.5, flip: bool = False
+    source: str | bytes,
+    resize: int,
+    crop: int,
+    top: float = 0.5,
+    left: float = 0.5,
+    flip: bool = False,
+    channels: Channels = 3,
 ) -> NDArray[np.uint8]:
-    """Read an image, bring its shorter side to `resize` pixels and cut out a square: uint8, 3 × crop × crop."""
-    try:
-        with Image.open(path) as image:
-            image.draft("RGB", (resize, resize))  # JPEG can be decoded at a fraction of its size; others ignore this
-            pixels = image.convert("RGB")
-    except Exception as error:  # decoders fed with damaged bytes raise anything
-        reason = str(error) or type(error).__name__
-        raise DataError(f"{path}: cannot be read as an image ({reason}). Restore the file, or leave it out.") from error
+    """Read an image, bring its shorter side to `resize` pixels and cut out a square: uint8, channels × crop × crop."""
+    pixels = open_pixels(source, resize, channels)
     scale = resize / min(pixels.size)
     width, height = (max(resize, round(side * scale)) for side in pixels.size)
     x, y = int(left * (width - crop + 1)), int(top * (height - crop + 1))
     pixels = pixels.resize((width, height), Image.Resampling.BILINEAR).crop((x, y, x + crop, y + crop))
-    planes = np.asarray(pixels).transpose(2, 0, 1)
+    planes = np.atleast_3d(np.asarray(pixels)).transpose(2, 0, 1)
     return planes[:, :, ::-1] if flip else planes
 
 

@@ -20,7 +20,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tnlpad.data.catalogue import find
+from tnlpad.data.own import DataShape
+from tnlpad.experiments.own_recipe import C2 as OWN_C2
+from tnlpad.experiments.own_recipe import own_recipe
 from tnlpad.experiments.recipes import C2, DATASET_DEFAULTS
+from tnlpad.experiments.semi_supervised import option_defaults, run_defaults
 from tnlpad.methods import METHODS
 from tnlpad.networks import NETWORKS
 from tnlpad.noise.errors import NoiseDataError
@@ -66,10 +70,13 @@ class RunConfig:
     precision: Literal["float32", "bfloat16"]
     compiled: bool  # fused kernels round differently
     patience: int | None
+    data: DataShape | None = None  # of a person's own data; None: the dataset is one of the catalogue
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, in the order of the fields."""
+        """As plain data, in the order of the fields; `data` only where there are own ones."""
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        if self.data is None:
+            del plain["data"]
         return plain
 
     @property
@@ -139,7 +146,7 @@ OWN_ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `config
 
 
 def configure(
-    dataset: str,
+    dataset: str | DataShape,
     *,
     noise: str = "none",
     protocol: Protocol = "paper",
@@ -150,14 +157,16 @@ def configure(
 ) -> RunConfig:
     """The run that these words mean, with the paper's defaults for whatever they leave open.
 
-    `settings` override any field of the run or of the method's own configuration by name; strings are read as the
-    field's type. Unknown names are refused with the nearest one.
+    A person's own data are given by their shape, and have defaults of their own (`own_recipe`). `settings` override any
+    field of the run or of the method's own configuration by name; strings are read as the field's type. Unknown names
+    are refused with the nearest one.
     """
-    name = find(dataset).name
+    own = dataset if isinstance(dataset, DataShape) else None
+    name = find(dataset).name if isinstance(dataset, str) else dataset.name
     _check_name("method", method, METHODS)
     _check_name("protocol", protocol, typing.get_args(Protocol))
     spec = parse_noise(noise)
-    values = {**COMMON_DEFAULTS, **DATASET_DEFAULTS[name]}
+    values = {**COMMON_DEFAULTS, **_recipe(name, own), **run_defaults(method, name), "data": own}
     values |= {"dataset": name, "noise": str(spec), "protocol": protocol, "method": method, "seed": seed}
     values |= {"noise_rate": _assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
     values["network"] = values["network"] if network is None else network
@@ -165,6 +174,10 @@ def configure(
     options = _method_defaults(method, name, protocol, spec) | _of_weights(method, values["pretrained"])
     config = RunConfig(**values, options=options)
     return with_settings(config, settings or {})
+
+
+def _recipe(name: str, own: DataShape | None) -> dict[str, Any]:
+    return DATASET_DEFAULTS[name] if own is None else own_recipe(own)
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
@@ -193,7 +206,7 @@ def device_settings(device: str) -> dict[str, Any]:
 def departures(config: RunConfig) -> dict[str, Any]:
     """Where a run departs from the recipe that `configure` has for its words: what `settings` would say."""
     recipe = configure(
-        config.dataset,
+        config.data or config.dataset,
         noise=config.noise,
         protocol=config.protocol,
         method=config.method,
@@ -212,8 +225,10 @@ def _flat(plain: dict[str, Any]) -> dict[str, Any]:
 
 def command(config: RunConfig) -> str:
     """The shortest command that makes this run anywhere."""
-    words = ["tnlpad", "train", config.dataset, "--noise", config.noise, "--method", config.method]
-    words += ["--network", config.network] if config.network != DATASET_DEFAULTS[config.dataset]["network"] else []
+    # Where own data lie is no part of a run: whoever has them says so in place of DATA.
+    words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
+    words += ["--noise", config.noise, "--method", config.method]
+    words += ["--network", config.network] if config.network != _recipe(config.dataset, config.data)["network"] else []
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
     words += ["--seed", str(config.seed)]
     for name, value in departures(config).items():
@@ -230,10 +245,12 @@ def _as_text(value: Any) -> str:
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:
     """The configuration that `to_json` wrote; one changed by hand is read as strictly as a command line."""
-    if wrong := RUN_HINTS.keys() ^ plain.keys():
+    if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {"data"}:
         raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
-    values = {key: _read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key != "options"}
-    values["dataset"], values["noise"] = find(values["dataset"]).name, str(parse_noise(values["noise"]))
+    values = {key: _read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
+    values["data"] = shape = _own_shape(plain.get("data"))
+    values["dataset"] = find(values["dataset"]).name if shape is None else shape.name
+    values["noise"] = str(parse_noise(values["noise"]))
     _check_name("method", values["method"], METHODS)
     own, given = _method_hints(values["method"]), plain["options"]
     if not isinstance(given, Mapping) or own.keys() != given.keys():
@@ -241,6 +258,15 @@ def from_json(plain: Mapping[str, Any]) -> RunConfig:
     config = RunConfig(**values, options={key: _read(key, given[key], hint) for key, hint in own.items()})
     _check(config)
     return config
+
+
+def _own_shape(plain: Any) -> DataShape | None:
+    if plain is None:
+        return None
+    hints = typing.get_type_hints(DataShape)
+    if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
+        raise ValueError(f"data={plain!r}: own data are described by {', '.join(hints)}.")
+    return DataShape(**{key: _read(key, plain[key], hint) for key, hint in hints.items()})
 
 
 def check_noise_file(config: RunConfig) -> None:
@@ -261,9 +287,14 @@ def _of_network(network: str, dataset: str, protocol: Protocol) -> dict[str, Any
 
 def _of_weights(method: str, pretrained: str | None) -> dict[str, Any]:
     """What goes with pretrained weights: no random γ, in which all that they know would drown."""
-    if method != "tnlpad":
+    if not _decomposes(method):
         return {}
     return {"init": dataclasses.asdict(METHODS[method].config())["init"] if pretrained is None else "zero"}
+
+
+def _decomposes(method: str) -> bool:
+    """TNLPAD, alone or in a combination."""
+    return method == "tnlpad" or method.endswith("+tnlpad")
 
 
 def _assumed_rate(method: str, dataset: str, spec: NoiseSpec) -> float | None:
@@ -285,13 +316,13 @@ def _digest(spec: NoiseSpec) -> str | None:
 
 
 def _method_defaults(method: str, dataset: str, protocol: Protocol, spec: NoiseSpec) -> dict[str, Any]:
-    options = dataclasses.asdict(METHODS[method].config())
-    if method == "tnlpad":
-        options["c2"] = C2[dataset]
+    options = dataclasses.asdict(METHODS[method].config()) | option_defaults(method, dataset, spec)
+    if _decomposes(method):
+        options["c2"] = C2.get(dataset, OWN_C2)
         if protocol == "authors":
             options["judge_by"] = "sigma_chosen_by_w"
     elif method == "coteaching_plus":
-        options["init_epoch"] = COTEACHING_PLUS_START[dataset]
+        options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, options["init_epoch"])
     elif method == "jocor":
         options["co_lambda"] = _co_lambda(dataset, spec.noise_rate or 0.0, options["co_lambda"])
     elif method == "adacorr":
@@ -360,6 +391,9 @@ def _check(config: RunConfig) -> None:
 
 def _check_images(config: RunConfig) -> None:
     """Images in files are resized, cropped and never all in memory; those in memory are taken as they are."""
+    if config.data is not None:
+        _check_own(config, config.data)
+        return
     info, in_files = find(config.dataset), find(config.dataset).image_shape is None
     for name in ("crop_padding", "cutout") if in_files else ("resize", "crop", "subset", "batches_per_epoch"):
         if value := getattr(config, name):
@@ -379,9 +413,35 @@ def _check_images(config: RunConfig) -> None:
         raise ValueError(f"validation='clean': no clean validation set was published for {info.name}. Use 'noisy'.")
 
 
+# What does nothing to own data of a kind, unless they are image files that are streamed.
+WITHOUT_EFFECT = {
+    "images": ("resize", "crop", "batches_per_epoch", "subset"),
+    "files": ("batches_per_epoch", "subset"),
+    "features": ("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
+}
+
+
+def _check_own(config: RunConfig, own: DataShape) -> None:
+    """Image files are decoded once and kept in memory, unless a random part is cut out of them each time."""
+    streamed = own.kind == "files" and config.crop is not None
+    for name in ("crop_padding", "cutout", "subset") if streamed else WITHOUT_EFFECT[own.kind]:
+        if value := getattr(config, name):
+            what = "images streamed from files" if streamed else f"{own.kind} in memory"
+            raise ValueError(f"{name}={value}: has no meaning for {what}. Leave it out.")
+    if own.kind == "files" and (config.resize is None or (config.crop or 1) > config.resize):
+        raise ValueError(
+            f"resize={config.resize}, crop={config.crop}: images in files are resized, and a square that is cut out of "
+            "them must fit into what they are resized to."
+        )
+    if parse_noise(config.noise).kind == "instance" and (streamed or own.kind == "features"):
+        raise ValueError(f"noise={config.noise!r}: depends on images that are in memory. Use another kind.")
+    if config.validation == "clean":
+        raise ValueError("validation='clean': nobody knows which labels of own data are right. Use 'noisy'.")
+
+
 def _place(key: str, method: str) -> tuple[Literal["run", "method"], dict[str, Any]]:
     method_hints = _method_hints(method)
-    fixed = {*OWN_ARGUMENTS, "options", "noise_file_sha256"}
+    fixed = {*OWN_ARGUMENTS, "options", "noise_file_sha256", "data"}
     if key in OWN_ARGUMENTS:
         option = "as DATA" if key == "dataset" else f"with --{key}"
         raise ValueError(f"{key!r} is not for --set: give it {option}.")

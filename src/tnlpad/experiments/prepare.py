@@ -9,7 +9,9 @@ they are asked for. Nobody knows which of these two datasets' labels are wrong, 
 
 import inspect
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +21,26 @@ from torch import Tensor, nn
 
 from tnlpad.data import CIFAR100_SUPERCLASS, human_labels, load
 from tnlpad.data.augment import Augmentation, Augmenter
-from tnlpad.data.catalogue import DatasetInfo, find
+from tnlpad.data.catalogue import DatasetInfo, Normalisation, find
 from tnlpad.data.errors import DataError
 from tnlpad.data.loader import DeviceLoader
 from tnlpad.data.root import default_root
+from tnlpad.data.rows import RowLoader
 from tnlpad.data.split import legacy_split, split
 from tnlpad.data.stream import StreamImages, StreamLoader
 from tnlpad.experiments.config import RunConfig, check_noise_file
+from tnlpad.experiments.source import TrainingImages
 from tnlpad.methods import METHODS, Method, Setup
+from tnlpad.methods.protocol import Source
 from tnlpad.networks import NETWORKS, build, load_pretrained
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
+from tnlpad.training.census import Census
 from tnlpad.training.evaluate import evaluation_mode
 from tnlpad.training.measure import Samples, Sets
 from tnlpad.types import ImageFiles, ImagesAt, Index, NoisyLabels, RawDataset, Split
 
-Images = Tensor | ImageFiles  # in memory, or not
+Images = Tensor | ImageFiles  # in memory, or not; rows of features count as images of no height
 STREAMS = ("noise", "split", "order", "augment", "network-0", "network-1", "method", "memorisation", "global")
 WEIGHTS_FOLDER = "weights"  # below the root of datasets
 MEASURED_AT_ONCE, FILES_AT_ONCE = 1024, 128  # the images of files are larger, and so is what networks make of them
@@ -46,10 +52,11 @@ class Data:
     """A dataset with its noise and split; labels on the device, and images too unless they stay in files.
 
     Args:
-        info: What the catalogue says about it.
+        normalisation: Mean and deviation of each channel; rows of features are standardised by theirs already.
         num_classes: How many there are here: of Food-101 a part may be.
-        train, test: Images by dataset index.
-        test_labels: Clean.
+        class_names: Theirs, by label.
+        train, test: Images by dataset index; no test images where a person's own data have none.
+        test_labels: Clean; of own data as given.
         noisy: Labels of the training images, before and after corruption.
         given: Those after it, on the device.
         correct: Where these are right; None if nobody knows.
@@ -57,10 +64,11 @@ class Data:
         published: Other images to validate on, with clean labels; None if on those held out.
     """
 
-    info: DatasetInfo
+    normalisation: Normalisation
     num_classes: int
+    class_names: tuple[str, ...]
     train: Images
-    test: Images
+    test: Images | None
     test_labels: Tensor
     noisy: NoisyLabels
     given: Tensor
@@ -85,15 +93,16 @@ def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> 
     published = load("clothing1m", root, "validation") if config.validation == "clean" else None
     noisy = _noisy_labels(config, source, train_set, root)
     return Data(
-        info=info,
+        normalisation=info.normalisation,
         num_classes=len(train_set.class_names),
+        class_names=train_set.class_names,
         train=_images(train_set, device),
         test=_images(test_set, device),
         test_labels=torch.from_numpy(test_set.labels).to(device),
         noisy=noisy,
         given=torch.from_numpy(noisy.given).to(device),
         correct=torch.from_numpy(noisy.given == noisy.clean).to(device) if in_memory else None,
-        parts=_parts(config, len(train_set.labels)),
+        parts=held_out_parts(config, len(train_set.labels)),
         published=published,
     )
 
@@ -131,7 +140,8 @@ def _noisy_labels(config: RunConfig, source: str, train_set: RawDataset | ImageF
     )
 
 
-def _parts(config: RunConfig, size: int) -> Split:
+def held_out_parts(config: RunConfig, size: int) -> Split:
+    """Which of so many samples are trained on, and which choose the epoch."""
     if config.validation == "clean":
         return Split(train=np.arange(size), validation=np.arange(0))
     if config.legacy_streams:
@@ -141,12 +151,24 @@ def _parts(config: RunConfig, size: int) -> Split:
 
 def prepare_loader(
     config: RunConfig, data: Data, device: torch.device
-) -> tuple[DeviceLoader | StreamLoader, dict[str, torch.Generator]]:
+) -> tuple[DeviceLoader | StreamLoader | RowLoader, dict[str, torch.Generator]]:
     """Training batches, and the streams that they and the method are drawn from."""
     streams = {name: torch_stream(config.seed, name) for name in ("order", "augment", "method")}
     if isinstance(data.train, ImageFiles):
         return _stream_loader(config, data, data.train, streams, device), streams
+    if data.train.ndim == 2:
+        return _row_loader(config, data, data.train, streams), streams
     return _device_loader(config, data, data.train, streams, device), streams
+
+
+def _row_loader(config: RunConfig, data: Data, rows: Tensor, streams: dict[str, torch.Generator]) -> RowLoader:
+    return RowLoader(
+        rows,
+        data.given,
+        batch_size=config.batch_size,
+        indices=torch.from_numpy(data.parts.train),
+        order=streams["order"],
+    )
 
 
 def _device_loader(
@@ -156,10 +178,10 @@ def _device_loader(
         images,
         data.given,
         batch_size=config.batch_size,
-        mean=data.info.normalisation.mean,
-        std=data.info.normalisation.std,
+        mean=data.normalisation.mean,
+        std=data.normalisation.std,
         indices=torch.from_numpy(data.parts.train),
-        augmentation=Augmentation(crop_padding=config.crop_padding, flip=config.flip, cutout=config.cutout),
+        augmentation=_augmentation(config),
         memory_format=_memory_format(device),
         order=streams["order"],
         augment=streams["augment"],
@@ -178,8 +200,8 @@ def _stream_loader(
         resize=resize,
         crop=crop,
         flip=config.flip,
-        mean=data.info.normalisation.mean,
-        std=data.info.normalisation.std,
+        mean=data.normalisation.mean,
+        std=data.normalisation.std,
         indices=torch.from_numpy(data.parts.train),
         samples_per_epoch=None if batches is None else batches * config.batch_size,
         order=streams["order"],
@@ -210,10 +232,23 @@ def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
         validation = samples(data.published, torch.from_numpy(data.published.labels).to(device))
     return Sets(
         validation=validation,
-        test=samples(data.test, data.test_labels),
+        test=None if data.test is None else samples(data.test, data.test_labels),
         wrong=samples(data.train, data.given, wrong) if len(wrong) else None,
         correct=data.correct,
     )
+
+
+def prepare_census(config: RunConfig, data: Data, device: torch.device, every: int) -> Census:
+    """What counts how training treats each given label: of all samples trained on or held out from them, in order."""
+    index = torch.from_numpy(np.sort(np.concatenate([data.parts.train, data.parts.validation])))
+    in_files = isinstance(data.train, ImageFiles)
+    samples = Samples(
+        images_at=_images_at(config, data, data.train, device),
+        index=index if in_files else index.to(device),  # where it is used
+        labels=data.given[index.to(device)],
+        batch_size=FILES_AT_ONCE if in_files else MEASURED_AT_ONCE,
+    )
+    return Census(samples, data.num_classes, every=every, bf16=config.precision == "bfloat16")
 
 
 def _wrong_labels(config: RunConfig, data: Data) -> Index:
@@ -228,7 +263,9 @@ def _wrong_labels(config: RunConfig, data: Data) -> Index:
 
 
 def _images_at(config: RunConfig, data: Data, images: Images, device: torch.device) -> ImagesAt:
-    mean, std = data.info.normalisation.mean, data.info.normalisation.std
+    mean, std = data.normalisation.mean, data.normalisation.std
+    if isinstance(images, Tensor) and images.ndim == 2:
+        return images.__getitem__
     if isinstance(images, Tensor):
         return Augmenter(images, Augmentation(), mean, std).plain
     resize, crop = _pixels(config)
@@ -245,9 +282,21 @@ def _images_at(config: RunConfig, data: Data, images: Images, device: torch.devi
 
 
 def prepare_method(
-    config: RunConfig, data: Data, generator: torch.Generator, device: torch.device, root: Path | None = None
+    config: RunConfig,
+    data: Data,
+    generator: torch.Generator,
+    device: torch.device,
+    root: Path | None = None,
+    weights: Path | None = None,
 ) -> Method:
-    """The method with its networks and optimizers; the generator is its own stream, the root where weights lie."""
+    """The method with its networks and optimizers.
+
+    Args:
+        config, data, device: What to train, on what, where.
+        generator: The method's own stream.
+        root: Where datasets lie, and weights to begin with beside them.
+        weights: The file of weights to begin with, if it lies elsewhere.
+    """
     channels, height, width = _image_shape(config, data.train)
     options = {"num_classes": data.num_classes, "in_channels": channels}
     if config.stem_padding is not None:
@@ -259,7 +308,7 @@ def prepare_method(
         with global_torch_stream(config.seed, f"network-{number}"):
             built = build(config.network, **options)
         if config.pretrained is not None:
-            _load_weights(config, built, root)
+            _load_weights(config, built, root, weights)
         built.to(device)
         for parameter in built.parameters():
             if parameter.ndim == 4:
@@ -279,13 +328,39 @@ def prepare_method(
         epochs=config.epochs,
         noise_rate=config.noise_rate,
         generator=generator,
+        source=_source(config, data, device),
     )
     entry = METHODS[config.method]
     return entry.build(entry.config(**config.options), setup)
 
 
-def _load_weights(config: RunConfig, network: nn.Module, root: Path | None) -> None:
-    """Published weights from the folder beside the datasets; the last layer stays as it is if its classes are others.
+def _source(config: RunConfig, data: Data, device: torch.device) -> Callable[[], Source] | None:
+    """The training images for methods that draw by themselves, if they are images in memory."""
+    if not isinstance(data.train, Tensor) or data.train.ndim != 4:
+        return None
+    augmenter = partial(Augmenter, data.train, _augmentation(config), data.normalisation.mean, data.normalisation.std)
+
+    def source() -> TrainingImages:  # for other methods nothing is made
+        return TrainingImages(
+            augmenter(),
+            torch.from_numpy(data.parts.train),
+            memory_format=_memory_format(device),
+            batch_size=MEASURED_AT_ONCE,
+            bf16=config.precision == "bfloat16",
+            captured=device.type == "cuda",
+        )
+
+    return source
+
+
+def _augmentation(config: RunConfig) -> Augmentation:
+    return Augmentation(crop_padding=config.crop_padding, flip=config.flip, cutout=config.cutout)
+
+
+def _load_weights(config: RunConfig, network: nn.Module, root: Path | None, weights: Path | None) -> None:
+    """Published weights from the folder beside the datasets, or from a file that is named; verified by their name.
+
+    The last layer stays as it is if its classes are others.
 
     Two networks begin with the same weights then, and differ in that layer.
     """
@@ -295,7 +370,9 @@ def _load_weights(config: RunConfig, network: nn.Module, root: Path | None) -> N
             "Use standard, or --set pretrained=none."
         )
     assert config.pretrained is not None
-    path = (root or default_root()) / WEIGHTS_FOLDER / config.pretrained
+    path = weights or (root or default_root()) / WEIGHTS_FOLDER / config.pretrained
+    # A file of another name must still be the one that was meant; a name that has the digits is checked anyway.
+    digits = config.pretrained.rsplit("-", 1)[1].split(".")[0] if weights is not None else None
     if not path.is_file():
         raise DataError(
             f"{path} is missing, the weights that this run begins with. Put the file there (PyTorch publishes its own "
@@ -303,7 +380,7 @@ def _load_weights(config: RunConfig, network: nn.Module, root: Path | None) -> N
         )
     head = next(name for name, module in network.named_modules() if module is network.classifier)
     try:
-        load_pretrained(network, path, head=head)
+        load_pretrained(network, path, head=head, sha256=digits)
     except (ValueError, OSError) as error:
         raise DataError(f"{config.network} cannot begin with {path}: {error}") from error
 
@@ -321,6 +398,8 @@ def _require_fit(name: str, network: nn.Module, image: Tensor) -> None:
 
 def _image_shape(config: RunConfig, images: Images) -> tuple[int, int, int]:
     """Channels, height, width."""
+    if isinstance(images, Tensor) and images.ndim == 2:
+        return images.shape[1], 1, 1
     if isinstance(images, Tensor):
         channels, height, width = images.shape[1:]
         return channels, height, width

@@ -8,14 +8,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tnlpad import __version__
+from tnlpad.data.own import OwnDataset
+from tnlpad.data.reporting import SILENT, Reporter
 from tnlpad.experiments.config import RunConfig, command, departures
-from tnlpad.experiments.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets
+from tnlpad.experiments.own_data import prepare_own_data, remember, require_same
+from tnlpad.experiments.prepare import (
+    Data,
+    prepare_census,
+    prepare_data,
+    prepare_loader,
+    prepare_method,
+    prepare_sets,
+)
 from tnlpad.methods import Method
+from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 from tnlpad.rng import global_torch_stream, torch_stream
+from tnlpad.training.census import Census
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, chosen_by, train
@@ -26,10 +39,14 @@ def run(
     config: RunConfig,
     out: Path,
     *,
+    own: OwnDataset | None = None,
     root: Path | None = None,
+    weights: Path | None = None,
     device: str = "cpu",
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
+    census_every: int | None = None,
+    reporter: Reporter = SILENT,
     on_prepared: Callable[[Method, Data, Sets], None] | None = None,
     on_step: Callable[[int, int, int], None] | None = None,
     on_epoch: Callable[[Record], None] | None = None,
@@ -39,27 +56,36 @@ def run(
     Args:
         config: What to run.
         out: The folder of all runs.
+        own: The data, for a run on a person's own; they must be those that the run was configured for.
         root: Where datasets lie.
+        weights: The file of weights to begin with, if it does not lie beside the datasets.
         device: Where to train.
+        census_every: After every so many epochs look at every sample, and leave scores of each in the folder; without
+            a number there are none. The run's numbers are the same.
+        reporter: Told how far the decoding of own images has come.
         on_prepared: Told what is about to be trained, for those who look at it after some epoch.
         engine, checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
     """
+    require_same(config, own)
     folder = RunFolder(out / config.run_id)
     if folder.finished:
         folder.checkpoint_file.unlink(missing_ok=True)  # of a process that was killed after it had written the summary
         return checked(folder, config)
     began, place = time.time(), torch.device(device)
     # Before anything is written: what cannot start leaves no trace.
-    data = prepare_data(config, root, place)
+    data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
     loader, streams = prepare_loader(config, data, place)
     sets = prepare_sets(config, data, place)
-    method = prepare_method(config, data, streams["method"], place, root)
+    method = prepare_method(config, data, streams["method"], place, root, weights)
+    census = None if census_every is None else prepare_census(config, data, place, census_every)
     if on_prepared is not None:
         on_prepared(method, data, sets)
     with folder.lock():
         if folder.summary_file.exists():  # finished by another process in the meantime
             return checked(folder, config)
         folder.begin(config.to_json())
+        if own is not None:
+            remember(folder.path, own, data)
         with _repeatable(config.seed, place):
             try:
                 trained = train(
@@ -74,12 +100,15 @@ def run(
                     compiled=config.compiled,
                     engine=engine,
                     checkpoint_every_seconds=checkpoint_every_seconds,
+                    census=census,
                     on_step=on_step,
                     on_epoch=on_epoch,
                 )
             except CheckpointError as error:
                 raise RecordError(str(error)) from error
         _ship(folder, next(iter(method.judged)), trained)
+        if census is not None and census.begun:
+            write_scores(folder.path, _scores(config, data, census))
         folder.finish(summarise(config, method, trained.history, data, place, time.time() - began))
         folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
     return folder
@@ -124,6 +153,30 @@ def summarise(
         },
         "command": command(config),
     }
+
+
+def _scores(config: RunConfig, data: Data, census: Census) -> SampleScores:
+    """What the census found, beside what it was about."""
+    counted, index = census.counted(), census.samples.index.cpu().numpy()
+    held_out = np.isin(index, data.parts.validation)
+    return SampleScores(
+        columns={
+            "index": index,
+            "part": np.where(held_out, "validation", "train"),
+            "given": data.noisy.given[index],
+            **counted.numbers,
+        },
+        probabilities=counted.probabilities,
+        class_names=data.class_names,
+        views=counted.views,
+        facts={
+            "run_id": config.run_id,
+            "chosen_epoch": counted.chosen_epoch,
+            "epochs_until_chosen": counted.epochs[0],
+            "epochs_to_end": counted.epochs[1],
+            "every": census.every,
+        },
+    )
 
 
 def _selection(config: RunConfig, method: Method) -> str:

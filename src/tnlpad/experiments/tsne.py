@@ -173,10 +173,11 @@ def _snapshot(
     config: RunConfig, method: Method, data: Data, sets: Sets, device: torch.device
 ) -> dict[str, NDArray[Any]]:
     """By view, the components of the test features and the test accuracy; and the test labels."""
-    found: dict[str, NDArray[Any]] = {"labels": sets.test.labels.cpu().numpy()}
+    test = sets.test
+    assert test is not None, "every dataset of the catalogue has a test set"
+    found: dict[str, NDArray[Any]] = {"labels": test.labels.cpu().numpy()}
     for view, held in _views(config, method, data, device).items():
         with held() as network:
-            test = sets.test
             accuracy = evaluate(network, test.images_at, test.index, test.labels, batch_size=test.batch_size).accuracy
             found[view] = _components(_features(network, test))
             found[f"{view}-accuracy"] = np.array(float(accuracy))

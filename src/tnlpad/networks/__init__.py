@@ -14,11 +14,13 @@ from torch import nn
 
 from tnlpad.networks.imagenet_resnet import ImageNetResNet, imagenet_resnet50
 from tnlpad.networks.lenet import LeNet, lenet
+from tnlpad.networks.mlp import MLP, mlp
 from tnlpad.networks.preact_resnet import PreActResNet, preact_resnet18, preact_resnet18_dividemix
 from tnlpad.networks.pretrained import Pretrained, load_pretrained
 from tnlpad.networks.resnet import ResNet, resnet18, resnet34, resnet50
 from tnlpad.networks.resnext import ResNeXt, resnext29_2x64d, resnext29_4x64d, resnext29_32x4d
 from tnlpad.networks.small_cnn import SmallCNN, small_cnn
+from tnlpad.networks.small_resnet import SmallResNet, small_resnet
 from tnlpad.networks.vgg import VGG, vgg19
 from tnlpad.networks.wide_resnet import WideResNet, wide_resnet28_2, wide_resnet28_4, wide_resnet28_10
 
@@ -38,6 +40,8 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "resnext29_4x64d": resnext29_4x64d,
     "imagenet_resnet50": imagenet_resnet50,
     "small_cnn": small_cnn,
+    "small_resnet": small_resnet,
+    "mlp": mlp,
 }
 
 
@@ -62,6 +66,7 @@ def _nearest(word: str, known: list[str]) -> str:
 
 
 __all__ = [
+    "MLP",
     "NETWORKS",
     "VGG",
     "ImageNetResNet",
@@ -71,11 +76,13 @@ __all__ = [
     "ResNeXt",
     "ResNet",
     "SmallCNN",
+    "SmallResNet",
     "WideResNet",
     "build",
     "imagenet_resnet50",
     "lenet",
     "load_pretrained",
+    "mlp",
     "preact_resnet18",
     "preact_resnet18_dividemix",
     "resnet18",
@@ -85,6 +92,7 @@ __all__ = [
     "resnext29_4x64d",
     "resnext29_32x4d",
     "small_cnn",
+    "small_resnet",
     "vgg19",
     "wide_resnet28_2",
     "wide_resnet28_4",

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tnlpad.records.curves import Curves, curves_from_json, curves_of
+from tnlpad.records.samples import DATA_FILE
 from tnlpad.records.store import Record, RecordError, RunFolder, write_by_rename
 
 KIND = "run"
@@ -58,10 +59,11 @@ class Problem:
     """A record that is left out, and why.
 
     `damaged` cannot be read; `unfinished` has begun and has no summary yet; `repeated` is there a second time with the
-    same result, `conflicting` with another one, and the first one found is used.
+    same result, `conflicting` with another one, and the first one found is used; `own` is about a person's own data,
+    which have no place beside published numbers.
     """
 
-    kind: Literal["damaged", "unfinished", "repeated", "conflicting"]
+    kind: Literal["damaged", "unfinished", "repeated", "conflicting", "own"]
     path: Path
     reason: str
 
@@ -137,6 +139,8 @@ def _read_source(path: Path) -> FinishedRecord | Problem | None:
         if not path.is_dir():
             return _from_file(path)
         folder = RunFolder(path)
+        if folder.finished and (path / DATA_FILE).exists():
+            return Problem(kind="own", path=path, reason="a run on somebody's own data")
         if folder.finished:
             return _from_folder(folder)
         return Problem(kind="unfinished", path=path, reason="not finished yet") if folder.begun else None

@@ -94,10 +94,10 @@ class RunFolder:
             )
 
     def config(self) -> Record:
-        return _read_json(self.config_file)
+        return read_json(self.config_file)
 
     def summary(self) -> Record:
-        return _read_json(self.summary_file)
+        return read_json(self.summary_file)
 
     def epochs(self) -> list[Record]:
         """The finished epochs in order; a last line without its end is one that was being written."""
@@ -205,7 +205,8 @@ def find_runs(root: Path) -> Iterator[RunFolder]:
                 yield RunFolder(path)
 
 
-def _read_json(path: Path) -> Record:
+def read_json(path: Path) -> Record:
+    """A JSON object; what is missing or damaged is reported with the way out."""
     try:
         value = json.loads(path.read_bytes(), parse_constant=_no_number)
     except FileNotFoundError as error:

@@ -27,10 +27,11 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Progress:
-    """How far a run has come: its last complete epoch, and the weights of the epoch chosen so far."""
+    """How far a run has come: its last complete epoch, the weights of the epoch chosen so far, the census if any."""
 
     epoch: int = 0
     best: Weights | None = None
+    census: dict[str, Any] | None = None
 
 
 def save_checkpoint(path: Path, progress: Progress, method: Method, streams: Streams, device: torch.device) -> None:
@@ -38,6 +39,7 @@ def save_checkpoint(path: Path, progress: Progress, method: Method, streams: Str
     state = {
         "epoch": progress.epoch,
         "best": progress.best,
+        "census": progress.census,
         "method": method.state_dict(),
         "streams": {name: generator.get_state() for name, generator in streams.items()},
         "global_streams": _global_streams(device),
@@ -66,7 +68,7 @@ def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.
         for name, generator in streams.items():
             generator.set_state(state["streams"][name].cpu())
         _restore_global_streams(state["global_streams"], device)
-        return Progress(epoch=int(state["epoch"]), best=state["best"])
+        return Progress(epoch=int(state["epoch"]), best=state["best"], census=state.get("census"))
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise CheckpointError(
             f"{path} is not the state of this run ({type(error).__name__}: {error}) and is not used. Restore it, or "

@@ -10,7 +10,7 @@ and optimizers make their state there. What follows is the same kernels on the s
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from tnlpad.methods.protocol import Method
+from tnlpad.methods.protocol import Method, phase_of
 from tnlpad.types import Batch, BatchSource, Clock
 
 EngineName = Literal["auto", "eager", "graph"]
@@ -80,24 +80,24 @@ class Eager:
 
 
 class Replayed:
-    """Every step a graph, one for each size of batch: the last batch of an epoch may be short."""
+    """Every step a graph, one for each phase and each size of batch: the last batch of an epoch may be short."""
 
     def __init__(self, method: Method, loader: PlannedSource, *, bf16: bool = False, compiled: bool = False) -> None:
         self.method, self.loader, self.bf16 = method, loader, bf16
         self.read = torch.compile(self._read, dynamic=False) if compiled else self._read
-        self.sizes: dict[int, Captured[None]] = {}
+        self.sizes: dict[tuple[Hashable, int], Captured[None]] = {}
         # What a captured step reads and writes; made by the first epoch, kept for their addresses.
         self.plan = self.losses = self.place = self.advance = torch.empty(0)
 
     def epoch(self, clock: Clock, on_step: OnStep) -> Tensor:
         self._begin(self.loader.plan())
-        rows = len(self.plan)
+        rows, phase = len(self.plan), phase_of(self.method)
         for step in range(len(self.loader)):
             size = min(self.loader.batch_size, rows - step * self.loader.batch_size)
-            if size not in self.sizes:
-                self.sizes[size] = Captured(partial(self._step, size, clock), eager_runs=EAGER_STEPS)
+            if (phase, size) not in self.sizes:
+                self.sizes[phase, size] = Captured(partial(self._step, size, clock), eager_runs=EAGER_STEPS)
             with compiled_if(size == self.loader.batch_size):
-                self.sizes[size]()
+                self.sizes[phase, size]()
             _tell(on_step, clock, step + 1, len(self.loader))
         return self.losses.clone()
 

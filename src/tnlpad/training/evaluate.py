@@ -34,6 +34,24 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
+def outputs(
+    network: nn.Module, images_at: ImagesAt, index: Tensor, *, batch_size: int = 1024, bf16: bool = False
+) -> Tensor:
+    """The network's logits of the samples at `index`, in single precision."""
+    if len(index) == 0:
+        raise ValueError("No samples to measure on: index is empty.")
+    size = min(batch_size, len(index))
+    # All batches have one size, because compiled networks are compiled for one: the last is filled up with its end.
+    filled = torch.cat([index, index[-1:].expand(-len(index) % size)])
+    # Not the index's device: that of images in files lies where it is read, on the CPU.
+    device = next((parameter.device for parameter in network.parameters()), index.device)
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
+    with evaluation_mode(network), autocast, compiled_if(size == batch_size):
+        logits = [network(images_at(part)).float() for part in filled.split(size)]
+    return torch.cat(logits)[: len(index)]
+
+
+@torch.no_grad()
 def evaluate(
     network: nn.Module,
     images_at: ImagesAt,
@@ -44,21 +62,6 @@ def evaluate(
     bf16: bool = False,
 ) -> Measured:
     """Measure a network on the samples at `index`; `labels` are those of the samples, in the same order."""
-    if len(index) == 0:
-        raise ValueError("No samples to measure on: index is empty.")
-    size = min(batch_size, len(index))
-    # All batches have one size, because compiled networks are compiled for one: the last is filled up with its end.
-    filler = index[-1:].expand(-len(index) % size)
-    predictions, losses = [], []
-    with evaluation_mode(network), torch.autocast(labels.device.type, torch.bfloat16, enabled=bf16):
-        for part, part_labels in zip(
-            torch.cat([index, filler]).split(size),
-            torch.cat([labels, labels[-1:].expand(len(filler))]).split(size),
-            strict=True,
-        ):
-            with compiled_if(size == batch_size):
-                logits = network(images_at(part)).float()
-            losses.append(F.cross_entropy(logits, part_labels, reduction="none"))
-            predictions.append(logits.argmax(1))
-    predicted, loss = torch.cat(predictions)[: len(index)], torch.cat(losses)[: len(index)]
+    logits = outputs(network, images_at, index, batch_size=batch_size, bf16=bf16)
+    loss, predicted = F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1)
     return Measured(accuracy=(predicted == labels).double().mean(), loss=loss.double().mean(), predictions=predicted)

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from tnlpad.methods.protocol import Method
+from tnlpad.methods.protocol import Method, end_epoch, finished, schedule_epoch
+from tnlpad.training.census import Census
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
 from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, Sets, measure
@@ -67,6 +68,7 @@ def train(
     compiled: bool = False,
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
+    census: Census | None = None,
     on_step: OnStep = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> Trained:
@@ -82,39 +84,48 @@ def train(
         engine: How steps are carried out: see `tnlpad.training.engine`.
         checkpoint_every_seconds: Leave out checkpoints that would follow the previous one sooner; the last epoch always
             gets one. A killed run repeats the epochs since its last checkpoint, and their records with them.
+        census: Counts what becomes of every sample's label; it is saved with the checkpoint and changes no number.
         on_step: Told epoch, step and steps per epoch, for a progress bar.
         on_epoch: Told every finished epoch's record.
     """
     progress = load_checkpoint(folder.checkpoint_file, method, streams, device)
     folder.keep_epochs(progress.epoch)
     history, best = folder.epochs(), progress.best
+    if census is not None and progress.census is not None:
+        census.load_state_dict(progress.census)
     saved = time.perf_counter()
     steps = choose_engine(engine, method, loader, device=device, bf16=bf16, compiled=compiled)
     evaluator = Evaluator(bf16=bf16, captured=isinstance(steps, Replayed))
     with own_stream(device):
         for epoch in range(progress.epoch + 1, schedule.epochs + 1):
-            if out_of_patience(history, schedule.patience):
+            if finished(method) or out_of_patience(history, schedule.patience):
                 break
             began = time.perf_counter()
             clock = Clock(epoch=epoch, epochs=schedule.epochs)
-            set_learning_rate(method.optimizers, schedule.rate(epoch))
             method.begin_epoch(clock)
+            rate = schedule.rate(schedule_epoch(method, clock))
+            set_learning_rate(method.optimizers, rate)
             losses = steps.epoch(clock, on_step)
-            mean_loss = _finite_mean(losses.tolist(), epoch, schedule.rate(epoch))
+            mean_loss = _finite_mean(losses.tolist(), epoch, rate)
             trained = time.perf_counter()
-            record: Record = {"epoch": epoch, "learning_rate": schedule.rate(epoch), "train_loss": mean_loss}
+            record: Record = {"epoch": epoch, "learning_rate": rate, "train_loss": mean_loss}
             record |= measure(method, sets, evaluator)
             _require_finite(record, epoch, len(losses))
             record["validation_accuracy"] = _mean(record, chosen_by(method), "validation_accuracy")
-            record["test_accuracy"] = _mean(record, method.reported, "test_accuracy")
+            record["test_accuracy"] = None if sets.test is None else _mean(record, method.reported, "test_accuracy")
             record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
             history.append(record)
             if chosen(history) is record:
                 best = shipped_weights(method)
+            if census is not None:
+                census.take(method, epoch, best=chosen(history) is record)
+            end_epoch(method, record["validation_accuracy"])
             folder.append_epoch(record)
-            last = epoch == schedule.epochs or out_of_patience(history, schedule.patience)
+            last = epoch == schedule.epochs or finished(method) or out_of_patience(history, schedule.patience)
             if last or time.perf_counter() - saved >= checkpoint_every_seconds:
-                save_checkpoint(folder.checkpoint_file, Progress(epoch=epoch, best=best), method, streams, device)
+                counted = None if census is None else census.state_dict()
+                progress = Progress(epoch=epoch, best=best, census=counted)
+                save_checkpoint(folder.checkpoint_file, progress, method, streams, device)
                 saved = time.perf_counter()
             if on_epoch is not None:
                 on_epoch(record)

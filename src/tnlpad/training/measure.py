@@ -35,13 +35,13 @@ class Sets:
 
     Args:
         validation: Held out, with the labels as given.
-        test: With clean labels.
+        test: With clean labels; None if there are no such samples, as for most people's own data.
         wrong: Training samples whose given label is wrong, with that label; None if there are none or nobody knows.
         correct: For every sample of the training dataset, whether its given label is right; None if nobody knows.
     """
 
     validation: Samples
-    test: Samples
+    test: Samples | None
     wrong: Samples | None
     correct: Tensor | None
 

@@ -1,0 +1,60 @@
+"""RUN on the command line: the folder of a finished run, or its name below the folder of all runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tnlpad.cli.output import fail
+
+if TYPE_CHECKING:
+    from tnlpad.records.scores import SampleNames, SampleScores
+    from tnlpad.records.store import RunFolder
+    from tnlpad.suspects.ranking import Ranking
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """A run with every sample's label judged."""
+
+    folder: "RunFolder"
+    scores: "SampleScores"
+    names: "SampleNames"
+    ranking: "Ranking"
+
+
+def find_run(run: str, runs: Path) -> "RunFolder":
+    """The folder of a finished run, by path, by name, or by the beginning of a name that no other run has."""
+    from tnlpad.records.store import RunFolder
+
+    close = sorted(runs.glob(f"{_literal(run)}*/config.json")) if "/" not in run and run else []
+    candidates = [Path(run), runs / run, *([close[0].parent] if len(close) == 1 else [])]
+    folder = next((RunFolder(path) for path in candidates if (path / "config.json").is_file()), None)
+    if folder is None:
+        several = f" {len(close)} runs begin with it." if len(close) > 1 else ""
+        fail(
+            f"there is no run {run}, neither as a folder nor in {runs}.{several} Give the folder of a run, or its name "
+            "and --runs FOLDER.",
+            code=3,
+        )
+    if not folder.finished:
+        fail(f"the run in {folder.path} is not finished. Go on with the command that began it.", code=3)
+    return folder
+
+
+def judged(run: str, runs: Path) -> Judged:
+    """The run's samples in order of suspicion."""
+    from tnlpad.records.scores import read_names, read_scores
+    from tnlpad.records.store import RecordError
+    from tnlpad.suspects.ranking import rank
+
+    folder = find_run(run, runs)
+    try:
+        scores = read_scores(folder.path)
+        names = read_names(folder.path, scores.columns["index"])
+    except RecordError as error:
+        fail(str(error), code=3)
+    return Judged(folder=folder, scores=scores, names=names, ranking=rank(scores))
+
+
+def _literal(text: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)

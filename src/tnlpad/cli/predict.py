@@ -1,0 +1,91 @@
+"""`tnlpad predict`: what a run's network says about other data."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tnlpad.cli.data import progress_reporter
+from tnlpad.cli.find_run import find_run
+from tnlpad.cli.output import fail, print_json, say
+
+if TYPE_CHECKING:
+    from tnlpad.experiments.predict import Inputs, Prediction
+    from tnlpad.experiments.shipped import Shipped
+
+HEADER = ("id", "path", "predicted", "probability")
+
+
+def predict(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or its name.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="Your own data, labels not needed, or a dataset's name: its test part."),
+    ],
+    images: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .csv file; by default the rows go to stdout.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders lie.")] = Path("runs"),
+    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as one JSON document.")] = False,
+) -> None:
+    """Predict the class of every sample, with σ of the chosen epoch.
+
+    Example: tnlpad predict RUN photographs --out predictions.csv
+    """
+    from tnlpad.data.errors import DataError
+    from tnlpad.experiments.predict import predictions
+    from tnlpad.experiments.shipped import load_shipped
+    from tnlpad.records.store import RecordError
+    from tnlpad.suspects.export import write_rows
+
+    if out is not None and (out.is_dir() or out.suffix.lower() != ".csv"):
+        fail(f"--out {out}: name a file that ends in .csv.", code=2)
+    folder = find_run(run, runs)
+    say("Loading torch.", quiet)
+    try:
+        shipped = load_shipped(folder)
+        found = list(predictions(shipped, _inputs(data, images, shipped, root, quiet)))
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_rows(out, HEADER, ([getattr(each, name) for name in HEADER] for each in found))
+    except (RecordError, DataError, ValueError) as error:
+        fail(str(error), code=3)
+    except OSError as error:
+        fail(f"{error}. Check the folder, or name another file.")
+    _print(found, out, as_json)
+
+
+def _print(found: "list[Prediction]", out: Path | None, as_json: bool) -> None:
+    if as_json:
+        print_json({"predictions": [asdict(each) for each in found], "file": str(out) if out else None})
+    elif out is not None:
+        typer.echo(f"{len(found):,} predictions: {out}")
+    else:
+        import csv
+        import io
+
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows([getattr(each, name) for name in HEADER] for each in found)
+        typer.echo(text.getvalue(), nl=False)
+
+
+def _inputs(data: str, images: Path | None, shipped: "Shipped", root: Path | None, quiet: bool) -> "Inputs":
+    from tnlpad.data.catalogue import CATALOGUE
+    from tnlpad.data.own import open_dataset
+    from tnlpad.experiments.predict import inputs_of_catalogue, inputs_of_own
+
+    if data in CATALOGUE:
+        return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root)
+    with progress_reporter(quiet) as reporter:
+        own = open_dataset(data, images=images, labelled=False, reporter=reporter)
+    if own.problems:
+        say(f"{len(own.problems):,} samples are left out: {own.problems[0].id} {own.problems[0].reason}.", quiet)
+    return inputs_of_own(own, shipped)

@@ -1,0 +1,204 @@
+"""`tnlpad suspects`: which labels of a run's data are probably wrong, and what they should be."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tnlpad.cli.find_run import Judged, judged
+from tnlpad.cli.output import fail, folder_for_results, print_json, say
+
+if TYPE_CHECKING:
+    from tnlpad.suspects.listing import Suspect
+
+FORMATS = ("csv", "parquet", "label-studio", "cleanlab", "html")
+DEFAULT_FORMATS = "csv,html"
+ROWS_PRINTED = 20
+EXIT_FINDINGS = 4
+MOST_CLASSES_IN_JSON = 100
+
+
+def suspects(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or its name.")],
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="So many; by default all that are more likely wrong than right."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write files there.")] = None,
+    formats: Annotated[
+        str | None,
+        typer.Option("--format", metavar="LIST", help=f"Of {', '.join(FORMATS)}; {DEFAULT_FORMATS} by default."),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(metavar="N%", help="Exit with code 4 if at least this share of all labels is suspect."),
+    ] = None,
+    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders lie.")] = Path("runs"),
+    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie, for pictures.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
+) -> None:
+    """List the labels that are probably wrong, the most suspicious first.
+
+    A suspect is a label that is more likely wrong than right and has a better
+    one to suggest. The pages and files are written with --out.
+
+    Example: tnlpad suspects RUN --top 100 --out suspects
+    """
+    from tnlpad.suspects.listing import suspects as listed_suspects
+
+    limit, wanted = _share(fail_on), _formats(formats, out)
+    found = judged(run, runs)
+    listed = listed_suspects(found.ranking, found.scores, found.names, top)
+    files: list[Path] = []
+    if out is not None:
+        files = _write(folder_for_results(out, "--out"), wanted, found, listed, _pictures(found, root, quiet))
+    if as_json:
+        print_json(_document(found, listed, files))
+    else:
+        _print(found, listed, files)
+    if limit is not None and found.ranking.suspect_share >= limit:
+        say(f"{100 * found.ranking.suspect_share:.2f} % of the labels are suspect, and --fail-on is {fail_on}.")
+        raise typer.Exit(EXIT_FINDINGS)
+
+
+def _share(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        percent = float(text.strip().removesuffix("%"))
+    except ValueError:
+        percent = -1
+    if not 0 < percent <= 100:
+        fail(f"--fail-on {text}: write a percentage above 0 and up to 100, such as 5%.", code=2)
+    return percent / 100
+
+
+def _formats(text: str | None, out: Path | None) -> list[str]:
+    if text is not None and out is None:
+        fail("--format says what to write, but not where: add --out FOLDER.", code=2)
+    names = [name.strip() for name in (text or DEFAULT_FORMATS).split(",") if name.strip()]
+    if unknown := [name for name in names if name not in FORMATS]:
+        fail(f"--format {unknown[0]}: choose of {', '.join(FORMATS)}.", code=2)
+    if not names:
+        fail(f"--format is empty: choose of {', '.join(FORMATS)}.", code=2)
+    return list(dict.fromkeys(names))
+
+
+def _write(
+    folder: Path,
+    formats: Sequence[str],
+    found: Judged,
+    listed: "Sequence[Suspect]",
+    picture: "Callable[[Suspect], str | None]",
+) -> list[Path]:
+    from tnlpad.records.store import write_by_rename
+    from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
+    from tnlpad.suspects.page import suspects_page
+
+    def page() -> list[Path]:
+        path = folder / "index.html"
+        text = suspects_page(_title(found), listed, found.ranking, found.scores.class_names, picture, _facts(found))
+        write_by_rename(path, text.encode())
+        return [path]
+
+    writers: dict[str, Callable[[], list[Path]]] = {
+        "csv": lambda: [write_csv(folder / "suspects.csv", listed)],
+        "parquet": lambda: [write_parquet(folder / "suspects.parquet", listed)],
+        "label-studio": lambda: [write_label_studio(folder / "label-studio.json", listed)],
+        "cleanlab": lambda: list(write_for_cleanlab(folder, found.scores)),
+        "html": page,
+    }
+    try:
+        return [path for name in formats for path in writers[name]()]
+    except OSError as error:
+        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
+
+
+def _pictures(found: Judged, root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
+    """Of a file where the sample is one; of the catalogue's images otherwise, read when the first is asked for."""
+    from tnlpad.suspects.thumbnails import of_array, of_file
+
+    images: list[Any] = []
+
+    def picture(suspect: "Suspect") -> str | None:
+        if suspect.path is not None:
+            return of_file(Path(suspect.path))
+        if not images:
+            images.append(_catalogue_images(str(found.folder.config().get("dataset")), root, quiet))
+        return None if images[0] is None else of_array(images[0][suspect.index])
+
+    return picture
+
+
+def _catalogue_images(dataset: str, root: Path | None, quiet: bool) -> Any:
+    from tnlpad.data import load
+    from tnlpad.data.catalogue import CATALOGUE
+    from tnlpad.data.errors import DataError
+
+    if dataset not in CATALOGUE or CATALOGUE[dataset].image_shape is None:
+        return None
+    try:
+        raw: Any = load(CATALOGUE[dataset].images_of or dataset, root, "train")
+    except DataError as error:
+        say(f"The page has no pictures: {error}", quiet)
+        return None
+    return raw.images
+
+
+def _title(found: Judged) -> str:
+    config = found.folder.config()
+    noise = config.get("noise")
+    return f"{config['dataset']}" + (f", noise {noise}" if noise not in (None, "none") else "")
+
+
+def _facts(found: Judged) -> dict[str, Any]:
+    facts, config = found.scores.facts, found.folder.config()
+    return {
+        "run": facts["run_id"],
+        "method": f"{config['method']}, {config['network']}",
+        "epochs": f"probabilities are means over {facts['epochs_until_chosen']} epochs, the last of them epoch "
+        f"{facts['chosen_epoch']}, chosen on noisy validation",
+        "order": "by how much more probable another label is, made comparable between samples trained on and held out",
+    }
+
+
+def _document(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
+    ranking = found.ranking
+    low, high = ranking.estimate.noise_rate_interval
+    small = len(found.scores.class_names) <= MOST_CLASSES_IN_JSON
+    return {
+        "run": str(found.folder.path),
+        "samples": len(ranking.order),
+        "suspects": ranking.suspects,
+        "suspect_share": ranking.suspect_share,
+        "noise_rate": {"estimate": ranking.estimate.noise_rate, "low": low, "high": high},
+        "transition": ranking.estimate.transition.tolist() if small else None,
+        "class_names": list(found.scores.class_names),
+        "listed": [each.to_json() for each in listed],
+        "files": [str(path) for path in files],
+    }
+
+
+def _print(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    ranking, console = found.ranking, Console()
+    table = Table(title="Suspect labels, the most suspicious first", title_justify="left")
+    for heading in ("#", "sample", "given", "suggested", "wrong, %"):
+        table.add_column(heading, justify="right" if heading in ("#", "wrong, %") else "left", overflow="fold")
+    for each in listed[:ROWS_PRINTED]:
+        names = (escape(text) for text in (each.path or each.id, each.given_name, each.suggested_name))
+        table.add_row(str(each.rank), *names, f"{100 * each.confidence:.1f}")
+    if listed:
+        console.print(table)
+    if len(listed) > ROWS_PRINTED:
+        typer.echo(f"{len(listed) - ROWS_PRINTED:,} more" + ("." if files else ": write them with --out FOLDER."))
+    rate, (low, high) = ranking.estimate.noise_rate, ranking.estimate.noise_rate_interval
+    typer.echo(f"{ranking.suspects:,} of {len(ranking.order):,} labels are more likely wrong than right.")
+    typer.echo(f"Estimated share of wrong labels: {100 * rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %).")
+    for path in files:
+        typer.echo(f"Written: {path}")

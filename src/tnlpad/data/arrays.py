@@ -1,0 +1,175 @@
+"""NumPy's `.npz` with images or features and labels, under the names that people use.
+
+`images` or `x` or `features` … with `labels` or `y` …; or in parts, as `x_train`, `y_train`, `x_test`, `y_test`.
+Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C or N×C×H×W.
+"""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.data.errors import DataError
+from tnlpad.data.files import readable
+from tnlpad.data.listing import PARTS, Listing, Part, label_as_given, part_named, require_unique
+
+CONTENT = ("images", "image", "x", "data", "features", "inputs")
+LABELS = ("labels", "label", "y", "targets", "target")
+IDS, SPLITS, CLASS_NAMES = ("ids", "id"), ("split", "splits", "part", "parts"), ("class_names", "classes")
+MOST_BYTES = 1 << 34  # unpacked; more does not fit into most machines
+CHANNELS = (1, 3, 4)
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def read_npz(path: Path, *, labelled: bool = True) -> Listing:
+    """The samples of the file, those of `train` first; without `labelled` no labels are needed, and none are read."""
+    arrays = _load(path)
+    if not labelled:
+        return _unlabelled(arrays, path)
+    pieces = _pieces(arrays, path)
+    names = _named(arrays, CLASS_NAMES)
+    content = [_samples(piece[0], path) for piece in pieces.values()]
+    if len({(each.dtype, each.shape[1:]) for each in content}) > 1:
+        raise DataError(f"{path}: the samples of its parts differ in shape or kind. Make them alike.")
+    samples = np.concatenate(content)
+    labels = [label_as_given(value, path) for _, given in pieces.values() for value in given]
+    ids = _ids(arrays, pieces, path)
+    parts = _parts(arrays, pieces, path)
+    return Listing(
+        ids=ids,
+        labels=labels,
+        parts=parts,
+        images=samples if samples.dtype == np.uint8 else None,
+        features=samples if samples.dtype == np.float32 else None,
+        columns=tuple(f"column {number}" for number in range(samples.shape[1])) if samples.ndim == 2 else (),
+        class_names=tuple(str(name) for name in names) if names is not None else None,
+    )
+
+
+def _unlabelled(arrays: Arrays, path: Path) -> Listing:
+    content = next((array for key, array in arrays.items() if key.lower() in CONTENT), None)
+    if content is None:
+        content = _named(arrays, CONTENT, "|".join(word for word, part in PARTS.items() if part == "test"))
+    if content is None or content.ndim == 0 or len(content) == 0:
+        raise DataError(f"{path} holds {', '.join(list(arrays)[:8]) or 'nothing'}. Save `images`, or `features`.")
+    samples = _samples(content, path)
+    return Listing(
+        ids=[str(row) for row in range(len(samples))],
+        labels=[None] * len(samples),
+        images=samples if samples.dtype == np.uint8 else None,
+        features=samples if samples.dtype == np.float32 else None,
+        columns=tuple(f"column {number}" for number in range(samples.shape[1])) if samples.ndim == 2 else (),
+    )
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with readable(path), zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_BYTES:
+            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MOST_BYTES:,}. Use image files instead.")
+        with readable(path), np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, KeyError, zlib.error, MemoryError, NotImplementedError) as error:
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else str(error) or type(error).__name__
+        raise DataError(f"{path} cannot be read as .npz: {reason}. Save plain arrays with numpy.savez.") from error
+
+
+def _pieces(arrays: Arrays, path: Path) -> dict[Part | None, tuple[NDArray[Any], NDArray[Any]]]:
+    """Samples and labels of every part, or of the one piece that has no name."""
+    pieces: dict[Part | None, tuple[NDArray[Any], NDArray[Any]]] = {}
+    for part in ("train", "validation", "test"):
+        words = "|".join(word for word, means in PARTS.items() if means == part)
+        content, labels = (_named(arrays, names, words) for names in (CONTENT, LABELS))
+        if content is not None and labels is not None:
+            pieces[part] = (content, labels)
+    if not pieces:
+        content, labels = _named(arrays, CONTENT), _named(arrays, LABELS)
+        if content is None or labels is None:
+            found = ", ".join(list(arrays)[:8]) or "nothing"
+            raise DataError(
+                f"{path} holds {found}. Save `images` (or `features`) and `labels`; or x_train, y_train, x_test and "
+                "y_test."
+            )
+        pieces[None] = (content, labels)
+    for content, labels in pieces.values():
+        if labels.ndim != 1 or content.ndim == 0 or len(labels) != len(content):
+            raise DataError(
+                f"{path}: samples have shape {content.shape} and labels {labels.shape}; there must be one label per "
+                "sample."
+            )
+    return pieces
+
+
+def _named(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> NDArray[Any] | None:
+    """The array of the first of these names, with the word of a part before or behind it if one is asked for."""
+    for name in names:
+        pattern = name if part is None else rf"(?:{part})_{name}|{name}_(?:{part})"
+        for key, array in arrays.items():
+            if re.fullmatch(pattern, key, re.IGNORECASE):
+                return array
+    return None
+
+
+def _samples(array: NDArray[Any], path: Path) -> NDArray[Any]:
+    """Images as uint8, samples × channels × height × width; rows of numbers as float32."""
+    if (
+        array.dtype == bool
+        or not np.issubdtype(array.dtype, np.number)
+        or np.issubdtype(array.dtype, np.complexfloating)
+    ):
+        raise DataError(f"{path}: samples are {array.dtype}; they must be numbers.")
+    if array.ndim == 2:
+        with np.errstate(over="ignore"):
+            return array.astype(np.float32)
+    if array.ndim not in (3, 4) or 0 in array.shape[1:]:
+        raise DataError(
+            f"{path}: samples have shape {array.shape}: images are N×H×W, N×H×W×C or N×C×H×W, features N×D."
+        )
+    pixels = _eight_bits(array, path)
+    if pixels.ndim == 3:
+        return pixels[:, None]
+    if pixels.shape[3] in CHANNELS and pixels.shape[1] not in CHANNELS:
+        pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    if pixels.shape[1] not in CHANNELS:
+        raise DataError(f"{path}: images have shape {array.shape[1:]}: one, three or four channels come first or last.")
+    return pixels[:, :3]  # without alpha
+
+
+def _eight_bits(array: NDArray[Any], path: Path) -> NDArray[np.uint8]:
+    if array.dtype == np.uint8:
+        return array
+    if array.size and not np.isfinite(array).all():
+        raise DataError(f"{path}: images hold NaN or infinity. Save them as 8-bit numbers, 0 to 255.")
+    low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
+    fractions = np.issubdtype(array.dtype, np.floating) and high <= 1
+    if low < 0 or high > 255:
+        raise DataError(f"{path}: pixels reach from {low:g} to {high:g}: save them as 8-bit numbers, 0 to 255.")
+    pixels: NDArray[np.uint8] = np.rint(array * 255 if fractions else array).astype(np.uint8)
+    return pixels
+
+
+def _ids(arrays: Arrays, pieces: Mapping[Part | None, tuple[NDArray[Any], NDArray[Any]]], path: Path) -> list[str]:
+    given = _named(arrays, IDS)
+    if given is not None and None in pieces and given.shape == pieces[None][1].shape:
+        ids = [str(value) for value in given]
+        require_unique(ids, path)
+        return ids
+    prefixes = {part: "" if part is None else f"{part}/" for part in pieces}
+    return [f"{prefixes[part]}{row}" for part, (_, labels) in pieces.items() for row in range(len(labels))]
+
+
+def _parts(
+    arrays: Arrays, pieces: Mapping[Part | None, tuple[NDArray[Any], NDArray[Any]]], path: Path
+) -> list[Part] | None:
+    if None not in pieces:
+        return [part or "train" for part, (_, labels) in pieces.items() for _ in labels]
+    given = _named(arrays, SPLITS)
+    if given is None or given.shape != pieces[None][1].shape:
+        return None
+    return [part_named(value, path) for value in given]

@@ -1,0 +1,217 @@
+"""A Hugging Face dataset on disk: what `save_to_disk` writes, or a folder of Parquet files as the Hub has them.
+
+Read through pyarrow, without the package `datasets`. Images are those of a column of pictures with their bytes; else
+every column of numbers beside the label is a feature. Text is not trained on here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from tnlpad.data.errors import DataError
+from tnlpad.data.files import readable
+from tnlpad.data.listing import PARTS, Listing, Part, label_as_given, part_named, require_unique
+from tnlpad.data.manifest import ID_COLUMNS, LABEL_COLUMNS, arrow_columns, listing_of
+
+DICTIONARY, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
+MOST_JSON_BYTES = 1 << 26
+
+
+def is_hugging_face(folder: Path) -> bool:
+    """Whether this is such a folder."""
+    return any((folder / name).is_file() for name in (DICTIONARY, STATE)) or bool(_parquet_files(folder))
+
+
+def read_hugging_face(folder: Path) -> Listing:
+    """The samples of every part, those to train on first."""
+    tables = dict(_tables(folder))
+    if not tables:
+        raise DataError(f"{folder} holds no table of a dataset.")
+    order: list[Part | None] = ["train", None, "validation", "test"]
+    pieces = {part: tables[part] for part in order if part in tables}
+    return _listing(folder, pieces, _features(folder, next(iter(pieces.values()))))
+
+
+def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
+    import pyarrow as pa
+
+    if (folder / DICTIONARY).is_file():
+        names = _json(folder / DICTIONARY).get("splits")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"{folder / DICTIONARY} names no splits.")
+        for name in names:
+            yield part_named(name, folder / DICTIONARY), _arrow_table(folder / _plain(name, folder))
+    elif (folder / STATE).is_file():
+        yield None, _arrow_table(folder)
+    else:
+        found: dict[Part, list[Any]] = {}
+        for path in _parquet_files(folder):
+            word = path.name.split("-")[0].split(".")[0].lower()
+            found.setdefault(PARTS.get(word, "train"), []).append(_parquet_table(path))
+        for part, tables in found.items():
+            yield (part if len(found) > 1 else None), pa.concat_tables(tables, promote_options="default")
+
+
+def _arrow_table(folder: Path) -> Any:
+    """The files that `state.json` lists, mapped into memory and not copied."""
+    import pyarrow as pa
+
+    files = _json(folder / STATE).get("_data_files")
+    names = [each.get("filename") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
+    tables = []
+    for name in names:
+        path = folder / _plain(name, folder / STATE)
+        with readable(path):
+            try:
+                with pa.memory_map(str(path)) as source:
+                    tables.append(pa.ipc.open_stream(source).read_all())
+            except pa.ArrowException as error:
+                raise DataError(f"{path} cannot be read as Arrow: {error}.") from error
+    if not tables:
+        raise DataError(f"{folder / STATE} lists no files of data.")
+    if (folder / "indices.arrow").exists() or _json(folder / STATE).get("_indices_data_files"):
+        raise DataError(f"{folder} is a selection of rows. Save it with flatten_indices() first.")
+    return pa.concat_tables(tables)
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.parquet"), *folder.glob("data/*.parquet")])
+
+
+def _parquet_table(path: Path) -> Any:
+    from pyarrow import ArrowException
+    from pyarrow import parquet as pq
+
+    with readable(path):
+        try:
+            return pq.ParquetFile(path).read()
+        except ArrowException as error:
+            raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
+
+
+def _features(folder: Path, table: Any) -> Mapping[str, Any]:
+    """What the columns mean, from the table itself or from the file beside it."""
+    metadata = (table.schema.metadata or {}).get(b"huggingface")
+    try:
+        found = json.loads(metadata)["info"]["features"] if metadata else None
+    except (ValueError, KeyError, TypeError):
+        found = None
+    for path in (folder / INFO, *sorted(folder.glob(f"*/{INFO}"))):
+        if found is None and path.is_file():
+            found = _json(path).get("features")
+    return found if isinstance(found, dict) else {}
+
+
+def _listing(folder: Path, pieces: Mapping[Part | None, Any], features: Mapping[str, Any]) -> Listing:
+    import pyarrow as pa
+
+    try:
+        table = pa.concat_tables(list(pieces.values()), promote_options="default")
+    except pa.ArrowException as error:
+        raise DataError(f"{folder}: its parts have different columns: {error}.") from error
+    parts = None if None in pieces else [part or "train" for part, each in pieces.items() for _ in range(len(each))]
+    ids = [f"{part}/{row}" if part else str(row) for part, each in pieces.items() for row in range(len(each))]
+    image = next((name for name in table.column_names if _is_image(table.schema.field(name).type)), None)
+    label = next((name for name in LABEL_COLUMNS if name in table.column_names), None)
+    names = _class_names(features, label)
+    if image is None:
+        return _of_numbers(folder, table, ids, parts, names)
+    if label is None:
+        raise DataError(f"{folder} has no column `label`; it has {', '.join(table.column_names[:8])}.")
+    given = next((name for name in ID_COLUMNS if name in table.column_names), None)
+    if given is not None:
+        ids = [str(value) for value in table.column(given).to_pylist()]
+        require_unique(ids, folder)
+    labels = [_label(value, names, folder) for value in table.column(label).to_pylist()]
+    return Listing(ids=ids, labels=labels, parts=parts, files=Pictures(table.column(image)), class_names=names)
+
+
+def _of_numbers(
+    folder: Path, table: Any, ids: Sequence[str], parts: Sequence[Part] | None, names: tuple[str, ...] | None
+) -> Listing:
+    columns = arrow_columns(table)
+    texts = [name for name, values in columns.items() if name not in LABEL_COLUMNS and _is_text(values)]
+    if "text" in texts:
+        raise DataError(f"{folder} holds text, which this command does not train on: see the guide for Transformers.")
+    columns.setdefault("id", list(ids))
+    if parts is not None:
+        columns["split"] = list(parts)
+    listing = listing_of(columns, folder / "table")
+    labels = [_label(value, names, folder) for value in listing.labels]
+    return Listing(
+        ids=listing.ids,
+        labels=labels,
+        parts=listing.parts,
+        features=listing.features,
+        columns=listing.columns,
+        class_names=names,
+    )
+
+
+class Pictures(Sequence[bytes]):
+    """The bytes of a column of pictures, each fetched when it is asked for."""
+
+    def __init__(self, column: Any) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[bytes]: ...
+
+    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        value = self.column[place].as_py()
+        content = value if isinstance(value, bytes) or value is None else value.get("bytes")
+        return content or b""
+
+
+def _is_image(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return True
+    return bool(types.is_struct(kind)) and kind.get_field_index("bytes") >= 0
+
+
+def _is_text(values: Any) -> bool:
+    return isinstance(values, list) and any(isinstance(value, str) for value in values[:100])
+
+
+def _class_names(features: Mapping[str, Any], label: str | None) -> tuple[str, ...] | None:
+    described = features.get(label) if label is not None else None
+    names = described.get("names") if isinstance(described, dict) else None
+    if isinstance(names, dict):  # as some versions write it: {"class_label": {"names": {"0": "cat"}}}
+        names = list(names.values())
+    return tuple(str(name) for name in names) if isinstance(names, list) and names else None
+
+
+def _label(value: Any, names: tuple[str, ...] | None, folder: Path) -> str | int | None:
+    """Where numbers stand for names, −1 is how an unknown label is written."""
+    label = label_as_given(value, folder)
+    return None if names is not None and label == -1 else label
+
+
+def _plain(name: Any, where: Path) -> str:
+    """A name from a file must not lead out of its folder."""
+    if not isinstance(name, str) or not name or name in (".", "..") or any(c in name for c in "/\\\0:"):
+        raise DataError(f"{where}: {str(name)[:80]!r} is not the name of a file in its folder.")
+    return name
+
+
+def _json(path: Path) -> dict[str, Any]:
+    from tnlpad.data.files import read_bounded
+
+    try:
+        value = json.loads(read_bounded(path, MOST_JSON_BYTES))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path} is not a JSON object.")
+    return value

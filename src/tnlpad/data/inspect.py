@@ -1,0 +1,147 @@
+"""What there is to know of a person's own data before anything is trained on them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tnlpad.data.listing import Problem
+from tnlpad.data.own import OwnDataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duplicates:
+    """Samples of one content."""
+
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    parts: tuple[str, ...]
+
+    @property
+    def contradict(self) -> bool:
+        """Whether one content has two labels: at least one of them is wrong."""
+        return len(set(self.labels)) > 1
+
+    @property
+    def across_parts(self) -> bool:
+        """Whether what is tested or validated on is also trained on."""
+        return len(set(self.parts)) > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """The findings.
+
+    Args:
+        classes: Samples of each class, the largest first.
+        parts: Samples of each part; one part if the data name none.
+        sizes: Images of each width and height, the most frequent first.
+        modes: Images of each mode, as Pillow names them.
+        columns: Names of features.
+        left_out: What cannot be used.
+        duplicates: Groups of samples of one content, contradictions first.
+        notes: What else there is to say.
+    """
+
+    kind: str
+    samples: int
+    fingerprint: str
+    classes: dict[str, int]
+    parts: dict[str, int]
+    sizes: dict[tuple[int, int], int]
+    modes: dict[str, int]
+    columns: tuple[str, ...]
+    left_out: tuple[Problem, ...]
+    duplicates: tuple[Duplicates, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def imbalance(self) -> float:
+        """How many times larger the largest class is than the smallest that has samples."""
+        present = [count for count in self.classes.values() if count]
+        return max(present) / min(present)
+
+    @property
+    def single(self) -> tuple[str, ...]:
+        """Classes of one sample, which is either trained on or held out."""
+        return tuple(name for name, count in self.classes.items() if count == 1)
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Classes that have a name and no sample."""
+        return tuple(name for name, count in self.classes.items() if count == 0)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many samples are left out for each reason, the most frequent first."""
+        return dict(Counter(each.reason for each in self.left_out).most_common())
+
+    @property
+    def contradictions(self) -> tuple[Duplicates, ...]:
+        return tuple(each for each in self.duplicates if each.contradict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "kind": self.kind,
+            "samples": self.samples,
+            "fingerprint": self.fingerprint,
+            "classes": self.classes,
+            "parts": self.parts,
+            "sizes": [{"width": w, "height": h, "samples": count} for (w, h), count in self.sizes.items()],
+            "modes": self.modes,
+            "columns": list(self.columns),
+            "imbalance": self.imbalance,
+            "classes_of_one_sample": list(self.single),
+            "classes_without_samples": list(self.empty),
+            "left_out": [{"id": each.id, "reason": each.reason} for each in self.left_out],
+            "duplicates": [
+                {"ids": list(d.ids), "labels": list(d.labels), "parts": list(d.parts), "contradict": d.contradict}
+                for d in self.duplicates
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def inspect(own: OwnDataset) -> Inspection:
+    """Count, compare and group; nothing is read again."""
+    counts = np.bincount(own.labels, minlength=len(own.class_names))
+    order = np.argsort(-counts, kind="stable")
+    seen = own.seen or ()
+    return Inspection(
+        kind=own.kind,
+        samples=len(own.ids),
+        fingerprint=own.shape.fingerprint,
+        classes={own.class_names[each]: int(counts[each]) for each in order},
+        parts=dict(Counter(own.parts)) if own.parts is not None else {"train": len(own.ids)},
+        sizes=_sizes(own),
+        modes=dict(Counter(each.mode for each in seen).most_common()),
+        columns=own.columns,
+        left_out=own.problems,
+        duplicates=_duplicates(own),
+        notes=own.notes,
+    )
+
+
+def _sizes(own: OwnDataset) -> dict[tuple[int, int], int]:
+    if own.images is not None:
+        return {(own.shape.width, own.shape.height): len(own.images)}
+    return dict(Counter((each.width, each.height) for each in own.seen or ()).most_common())
+
+
+def _duplicates(own: OwnDataset) -> tuple[Duplicates, ...]:
+    groups: dict[bytes, list[int]] = {}
+    for row, digest in enumerate(own.digests):
+        groups.setdefault(digest, []).append(row)
+    found = [_group(own, rows) for rows in groups.values() if len(rows) > 1]
+    return tuple(sorted(found, key=lambda each: not each.contradict))
+
+
+def _group(own: OwnDataset, rows: Sequence[int]) -> Duplicates:
+    return Duplicates(
+        ids=tuple(own.ids[row] for row in rows),
+        labels=tuple(own.class_names[own.labels[row]] for row in rows),
+        parts=tuple(own.parts[row] if own.parts is not None else "train" for row in rows),
+    )

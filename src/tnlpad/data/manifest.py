@@ -1,0 +1,233 @@
+"""A table with a row per sample, as CSV or Parquet: `path,label[,id,split]` for images, or numbers and a label.
+
+Paths are relative to the folder of the table, or to one that is named, and must not lead out of it. In a table without
+paths every other column is a feature and must hold numbers.
+"""
+
+import csv
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.data.errors import DataError
+from tnlpad.data.files import readable
+from tnlpad.data.listing import (
+    Listing,
+    Part,
+    Problem,
+    label_as_given,
+    part_named,
+    reason_not_below,
+    require_unique,
+    unique,
+)
+
+Table = Mapping[str, Any]  # columns: lists, or arrays of numbers
+PATH_COLUMNS = ("path", "file", "filename", "file_name", "image_path")
+LABEL_COLUMNS = ("label", "labels", "class", "target")
+ID_COLUMNS = ("id", "sample_id")
+SPLIT_COLUMNS = ("split", "part")
+NOT_FEATURES = ("clean_label", "weight", "path")  # of tables with more than is needed here
+MOST_FIELD_CHARACTERS = 1 << 20
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def read_manifest(path: Path, images: Path | None = None, *, labelled: bool = True) -> Listing:
+    """The table's samples.
+
+    Args:
+        path: A file whose name ends in .csv, .tsv or .parquet.
+        images: The folder that paths are relative to and stay in; that of the table when not given.
+        labelled: Whether there must be labels; a column of them is ignored otherwise.
+    """
+    table = read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path)
+    return listing_of(table, path, images, labelled=labelled)
+
+
+def listing_of(table: Table, where: Path, images: Path | None = None, *, labelled: bool = True) -> Listing:
+    """The samples of a table that is already in memory."""
+    names = {name.strip().lower(): name for name in table}
+    label, path, sample, split = (
+        _first(names, known) for known in (LABEL_COLUMNS, PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS)
+    )
+    if label is None and labelled:
+        raise DataError(
+            f"{where} has no column `label`; it has {_listed(table)}. Write `path,label` for images, or a label beside "
+            "columns of numbers."
+        )
+    rows = len(next(iter(table.values())))
+    if rows == 0:
+        raise DataError(f"{where} has no rows: there is nothing to train on.")
+    given = table[label] if label is not None and labelled else [None] * rows
+    labels = [label_as_given(value, where) for value in given]
+    parts = [part_named(value, where) for value in table[split]] if split is not None else None
+    ids = _ids(table, sample, path, where)
+    if path is not None:
+        return _of_images(table[path], ids, labels, parts, (images or where.parent), where)
+    used = {label, sample, split}
+    columns = [name for name in table if name not in used and name.strip().lower() not in NOT_FEATURES]
+    return _of_features(table, columns, ids, labels, parts, where)
+
+
+def _ids(table: Table, sample: str | None, path: str | None, where: Path) -> list[str]:
+    if sample is not None:
+        ids = [str(value) for value in table[sample]]
+        require_unique(ids, where)
+        return ids
+    if path is not None:
+        return unique([str(value) for value in table[path]])
+    return [str(row) for row in range(len(next(iter(table.values()))))]
+
+
+def _of_images(
+    paths: Sequence[Any],
+    ids: Sequence[str],
+    labels: Sequence[str | int | None],
+    parts: Sequence[Part] | None,
+    folder: Path,
+    where: Path,
+) -> Listing:
+    root = os.path.realpath(folder)
+    if not os.path.isdir(root):
+        raise DataError(f"{folder} is not a folder: name the one that the paths of {where} are relative to.")
+    files: list[str] = []
+    kept: list[int] = []
+    problems: list[Problem] = []
+    for row, value in enumerate(paths):
+        file = os.path.join(root, str(value or ""))
+        if reason := _reason_not_used(value, file, root):
+            problems.append(Problem(id=ids[row], reason=reason))
+        else:
+            files.append(file)
+            kept.append(row)
+    if not files:
+        raise DataError(
+            f"{where}: none of its {len(paths):,} paths can be used; {problems[0].id[:200]} {problems[0].reason}. "
+            "Paths are relative to the folder of the table, or to the one given with --images."
+        )
+    return Listing(
+        ids=[ids[row] for row in kept],
+        labels=[labels[row] for row in kept],
+        parts=[parts[row] for row in kept] if parts is not None else None,
+        files=files,
+        problems=tuple(problems),
+    )
+
+
+def _reason_not_used(value: Any, file: str, root: str) -> str | None:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        return "has no path"
+    return reason_not_below(file, root)
+
+
+def _of_features(
+    table: Table,
+    columns: Sequence[str],
+    ids: Sequence[str],
+    labels: Sequence[str | int | None],
+    parts: Sequence[Part] | None,
+    where: Path,
+) -> Listing:
+    if not columns:
+        raise DataError(
+            f"{where} has neither a column `path` nor columns of numbers; it has {_listed(table)}. Write `path,label` "
+            "for images, or a label beside columns of numbers."
+        )
+    features = np.stack([_numbers(table[name], name, where) for name in columns], axis=1)
+    return Listing(ids=ids, labels=labels, parts=parts, features=features, columns=tuple(columns))
+
+
+def _numbers(values: Any, name: str, where: Path) -> NDArray[np.float32]:
+    """A column as numbers; what is missing becomes NaN, and what is no number is refused."""
+    if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.number):
+        numbers = values.astype(np.float64)
+    else:
+        numbers = np.array([_number(value, name, row, where) for row, value in enumerate(values)], dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
+
+
+def _number(value: Any, name: str, row: int, where: Path) -> float:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{where}: {str(value)[:80]!r} in column {name!r}, row {row}, is no number. Features are numbers: encode "
+            "the column, or remove it."
+        ) from error
+
+
+def read_csv(path: Path) -> dict[str, list[str]]:
+    """The columns of a text file in UTF-8 by their headings; fields are separated by commas, semicolons or tabs."""
+    previous = csv.field_size_limit(MOST_FIELD_CHARACTERS)
+    try:
+        with readable(path), open(path, encoding="utf-8-sig", newline="") as file:
+            heading = file.readline()
+            file.seek(0)
+            separator = max("\t;,", key=heading.count) if heading.strip() else ","
+            rows = csv.reader(file, delimiter=separator)
+            names = [name.strip() for name in next(rows, [])]
+            return _columns(names, rows, path)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not a text file in UTF-8 ({error.reason} at byte {error.start}).") from error
+    except csv.Error as error:
+        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
+    finally:
+        csv.field_size_limit(previous)
+
+
+def _columns(names: list[str], rows: Any, path: Path) -> dict[str, list[str]]:
+    if not any(names):
+        raise DataError(f"{path} is empty: its first line must name the columns, such as `path,label`.")
+    if len(set(names)) < len(names):
+        raise DataError(f"{path} has two columns of one name: its first line is {', '.join(names)[:200]}.")
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    for row in rows:
+        if not any(field.strip() for field in row):
+            continue
+        if len(row) != len(names):
+            raise DataError(
+                f"{path}, line {rows.line_num}: {len(row)} fields, and the first line names {len(names)} columns."
+            )
+        for name, field in zip(names, row, strict=True):
+            columns[name].append(field)
+    return columns
+
+
+def read_parquet(path: Path) -> dict[str, Any]:
+    """The columns of a Parquet file; numbers as arrays, the rest as lists."""
+    from pyarrow import ArrowException
+    from pyarrow import parquet as pq
+
+    with readable(path):
+        try:
+            table = pq.read_table(path)
+        except ArrowException as error:
+            raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
+    return arrow_columns(table)
+
+
+def arrow_columns(table: Any) -> dict[str, Any]:
+    """The columns of an Arrow table; numbers without gaps as arrays, the rest as lists."""
+    from pyarrow import types
+
+    columns: dict[str, Any] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        numeric = types.is_floating(column.type) or types.is_integer(column.type)
+        columns[name] = column.to_numpy() if numeric and not column.null_count else column.to_pylist()
+    return columns
+
+
+def _first(names: Mapping[str, str], known: Sequence[str]) -> str | None:
+    return next((names[name] for name in known if name in names), None)
+
+
+def _listed(table: Table) -> str:
+    return ", ".join(list(table)[:8]) + (" and more" if len(table) > 8 else "")

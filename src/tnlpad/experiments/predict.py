@@ -1,0 +1,106 @@
+"""What a shipped network says about samples: those of a dataset's test part, or a person's own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tnlpad.data import load
+from tnlpad.data.errors import DataError
+from tnlpad.data.own import OwnDataset
+from tnlpad.data.pixels import Channels
+from tnlpad.data.stream import decode
+from tnlpad.experiments.shipped import Shipped
+from tnlpad.types import RawDataset
+
+AT_ONCE = 128
+Rows = Callable[[int, int], NDArray[Any]]  # samples from one place to another, as the data have them
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inputs:
+    """Samples to predict: how they are called, and what they are when asked for."""
+
+    ids: Sequence[str]
+    paths: Sequence[str | None]
+    rows: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """The most probable class of a sample."""
+
+    id: str
+    path: str | None
+    predicted: str
+    probability: float
+
+
+def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> Inputs:
+    """The test images of a dataset of the catalogue."""
+    found = load(dataset, root, "test")
+    if isinstance(found, RawDataset):
+        images = found.images
+        _require_shape(images.shape[1:], shipped, dataset)
+        names = [str(place) for place in range(len(images))]
+        return Inputs(ids=names, paths=[None] * len(names), rows=lambda start, stop: images[start:stop] / 255)
+    return Inputs(ids=found.paths, paths=found.paths, rows=_from_files(found.paths, shipped))
+
+
+def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
+    """A person's own samples, prepared as those of the run were."""
+    rows: Rows
+    if own.files is not None:
+        if len(shipped.shape) != 3:
+            raise DataError(
+                f"{own.source} has images, and this run's network takes rows of {shipped.shape[0]} features."
+            )
+        rows = _from_files(own.files, shipped)
+    else:
+        values, scale = (own.images, 255.0) if own.images is not None else (own.features, 1.0)
+        assert values is not None, "own data have files, images or features"
+        _require_shape(values.shape[1:], shipped, str(own.source))
+
+        def rows(start: int, stop: int) -> NDArray[Any]:
+            return values[start:stop] / scale
+
+    return Inputs(ids=own.ids, paths=own.paths, rows=rows)
+
+
+@torch.no_grad()
+def predictions(shipped: Shipped, inputs: Inputs) -> Iterator[Prediction]:
+    """One for each sample, in order."""
+    for start in range(0, len(inputs.ids), AT_ONCE):
+        stop = min(start + AT_ONCE, len(inputs.ids))
+        values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
+        probability, label = shipped.network(values).softmax(1).max(1)
+        for place, found, share in zip(range(start, stop), label.tolist(), probability.tolist(), strict=True):
+            yield Prediction(
+                id=inputs.ids[place],
+                path=inputs.paths[place],
+                predicted=shipped.class_names[found],
+                probability=round(share, 6),
+            )
+
+
+def _from_files(files: Sequence[str | bytes], shipped: Shipped) -> Rows:
+    channels: Channels = 1 if shipped.shape[0] == 1 else 3
+    side = shipped.shape[1]
+    resize = shipped.config.resize or side
+
+    def rows(start: int, stop: int) -> NDArray[Any]:
+        return np.stack([decode(files[row], resize, side, channels=channels) for row in range(start, stop)]) / 255
+
+    return rows
+
+
+def _require_shape(found: tuple[int, ...], shipped: Shipped, where: str) -> None:
+    if tuple(found) != tuple(shipped.shape):
+        theirs, ours = (" × ".join(map(str, shape)) for shape in (found, shipped.shape))
+        raise DataError(
+            f"{where} has inputs of {theirs}, and this run's network takes {ours}. Give data of that shape."
+        )

@@ -1,0 +1,103 @@
+"""The network that a finished run ships, ready to be used: σ, with the inputs' normalisation in front of it."""
+
+import inspect
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tnlpad.data.catalogue import Normalisation, find
+from tnlpad.experiments.config import RunConfig, from_json
+from tnlpad.networks import NETWORKS, build
+from tnlpad.records.samples import read_data_file
+from tnlpad.records.store import RecordError, RunFolder
+
+Shape = tuple[int, ...]  # channels × height × width, or the number of features
+
+
+class Normalised(nn.Module):
+    """Takes pixels from 0 to 1, or features as they are in the data, and gives logits."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module, normalisation: Normalisation, shape: Shape) -> None:
+        super().__init__()
+        self.network = network
+        per_channel = (-1, *[1] * (len(shape) - 1))
+        self.register_buffer("mean", torch.tensor(normalisation.mean, dtype=torch.float32).reshape(per_channel))
+        self.register_buffer("std", torch.tensor(normalisation.std, dtype=torch.float32).reshape(per_channel))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.network((inputs - self.mean) / self.std)
+        return logits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shipped:
+    """A network with all that is needed to use it.
+
+    Args:
+        config: Of the run.
+        network: In evaluation mode, normalisation included.
+        class_names: Of its outputs.
+        normalisation: Mean and deviation per channel or feature.
+        shape: Of one input.
+    """
+
+    config: RunConfig
+    network: Normalised
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    shape: Shape
+
+
+def load_shipped(folder: RunFolder) -> Shipped:
+    """Rebuild a finished run's network on the CPU and load its weights."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    config = from_json(folder.config())
+    class_names, normalisation = _about(folder, config)
+    shape = _shape(config)
+    try:
+        state = load_file(folder.model_file)
+        network = _built(config, shape, len(class_names))
+        network.load_state_dict(state)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or run the run again.") from error
+    ready = Normalised(network, normalisation, shape).eval()
+    return Shipped(config=config, network=ready, class_names=class_names, normalisation=normalisation, shape=shape)
+
+
+def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation]:
+    own = read_data_file(folder.path)
+    if own is None:
+        info = find(config.dataset)
+        return info.class_names, info.normalisation
+    numbers = own["normalisation"]
+    return tuple(own["class_names"]), Normalisation(mean=tuple(numbers["mean"]), std=tuple(numbers["std"]))
+
+
+def _shape(config: RunConfig) -> Shape:
+    if config.crop is not None:
+        return 3, config.crop, config.crop
+    if config.data is None:
+        shape = find(config.dataset).image_shape
+        assert shape is not None, "images in files are cropped"
+        return shape
+    if config.data.kind == "features":
+        return (config.data.channels,)
+    if config.data.kind == "images":
+        return config.data.channels, config.data.height, config.data.width
+    assert config.resize is not None, "checked with the configuration"
+    return 1 if config.data.channels == 1 else 3, config.resize, config.resize
+
+
+def _built(config: RunConfig, shape: Shape, classes: int) -> nn.Module:
+    options = {"num_classes": classes, "in_channels": shape[0]}
+    if config.stem_padding is not None:
+        options["stem_padding"] = config.stem_padding
+    if "image_size" in inspect.signature(NETWORKS[config.network]).parameters and len(shape) == 3:
+        options["image_size"] = shape[1]
+    return build(config.network, **options)

@@ -1,0 +1,61 @@
+"""A residual network that two CPU cores train in minutes: the default for people's own images.
+
+Not from a paper: three stages of one basic block each, 32, 64 and 128 channels. Every stage halves the map, and images
+above 32 pixels are halved once more by the stem, so that 64x64 costs what 32x32 does. Batch normalisation, though σ is
+then judged with the statistics of w = σ + γ: with group normalisation it learnt several times slower.
+"""
+
+from itertools import pairwise
+from typing import cast
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+WIDTHS = (32, 64, 128)
+LARGEST_AT_FULL_SIZE = 32
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions beside a shortcut; the first one halves the map."""
+
+    def __init__(self, in_channels: int, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride=2, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(channels)
+        self.shortcut = nn.Conv2d(in_channels, channels, 1, stride=2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block's output, after the sum and ReLU."""
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+class SmallResNet(nn.Module):
+    """Stem, three blocks, average pooling, one linear layer."""
+
+    def __init__(self, *, num_classes: int = 10, in_channels: int = 3, image_size: int = 32) -> None:
+        super().__init__()
+        stride = 1 if image_size <= LARGEST_AT_FULL_SIZE else 2
+        self.stem = nn.Sequential(
+            nn.Conv2d(in_channels, WIDTHS[0], 3, stride=stride, padding=1, bias=False),
+            nn.BatchNorm2d(WIDTHS[0]),
+            nn.ReLU(inplace=True),
+        )
+        channels = (WIDTHS[0], *WIDTHS)
+        self.blocks = nn.Sequential(*(Block(*pair) for pair in pairwise(channels)))
+        self.classifier = nn.Linear(WIDTHS[-1], num_classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """The penultimate layer, one row per image."""
+        return F.adaptive_avg_pool2d(self.blocks(self.stem(images)), 1).flatten(1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits, one row per image."""
+        return cast(Tensor, self.classifier(self.features(images)))
+
+
+def small_resnet(*, num_classes: int = 10, in_channels: int = 3, image_size: int = 32) -> SmallResNet:
+    """The network for people's own images unless they choose another."""
+    return SmallResNet(num_classes=num_classes, in_channels=in_channels, image_size=image_size)

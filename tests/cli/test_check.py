@@ -1,0 +1,112 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.data.own_files import bomb, class_folders, picture, save
+from tnlpad.cli import app
+
+
+def check(*arguments):
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def clean(result):
+    """Whatever happened, it was told in words."""
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_a_folder_is_described_and_what_would_be_trained(tmp_path):
+    class_folders(tmp_path, count=6)
+    result = check(tmp_path)
+    assert result.exit_code == 0, result.output
+    for wanted in ("12 image files, 2 classes", "cat 6, dog 6", "12x10 12", "RGB 12", "duplicates: none"):
+        assert wanted in result.stdout
+    assert "would use small_resnet, at 10 pixels, 100 epochs, batches of 32" in result.stdout
+    assert "no test part" in result.stdout
+
+
+def test_json_is_exactly_one_document(tmp_path):
+    class_folders(tmp_path)
+    (tmp_path / "cat" / "x.png").write_bytes(b"")
+    result = check(tmp_path, "--json", "--quiet")
+    document = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert document["left_out"] == [{"id": "cat/x.png", "reason": "the file is empty"}]
+    assert document["training"]["network"] == "small_resnet"
+    assert document["obstacle"] is None
+
+
+def test_contradictions_are_suspects_at_once(tmp_path):
+    class_folders(tmp_path)
+    save(tmp_path / "dog" / "again.png", picture(1))
+    result = check(tmp_path)
+    assert "wrong for certain: 1 contents have more than one label" in result.stdout
+    assert "cat/1.png (cat), dog/again.png (dog)" in result.stdout
+
+
+def test_one_class_only(tmp_path):
+    class_folders(tmp_path, ("cat",))
+    result = clean(check(tmp_path))
+    assert result.exit_code == 3
+    assert "cat 3" in result.stdout
+    assert "only 'cat'. A classifier needs samples of two classes" in result.stderr
+
+
+def test_every_bad_image_is_counted(tmp_path):
+    class_folders(tmp_path / "data")
+    (tmp_path / "data" / "cat" / "empty.png").write_bytes(b"")
+    (tmp_path / "data" / "cat" / "text.png").write_text("x")
+    bomb(tmp_path / "data" / "dog" / "bomb.png")
+    outside = save(tmp_path / "outside.png")
+    (tmp_path / "data" / "dog" / "link.png").symlink_to(outside)
+    result = clean(check(tmp_path / "data"))
+    assert result.exit_code == 0
+    assert "left out: 4 samples" in result.stdout
+    for reason in ("the file is empty", "not an image", "unpacks to more than 67,108,864", "leads out of the folder"):
+        assert reason in result.stdout
+
+
+def test_many_classes_and_long_names_stay_readable(tmp_path):
+    labels = [f"{'å' * 300}{number}" for number in range(10_000)]
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).random((10_000, 2)), y=labels)
+    result = clean(check(tmp_path / "x.npz"))
+    assert result.exit_code == 0
+    assert "10,000 classes" in result.stdout
+    assert "10,000 classes have a single sample" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 1200
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("path\nx.png\n", "has no column `label`"),
+        ("path,label\n/etc/passwd,a\n/etc/hosts,b\n", "lies out of the folder"),
+        ("a,label\nnan,1\nnan,2\n", "has no finite number in column 'a'"),
+        ("path,label\nmissing.png,a\n", "there is no such file"),
+    ],
+)
+def test_tables_that_cannot_be_used(tmp_path, content, message):
+    (tmp_path / "x.csv").write_text(content)
+    result = clean(check(tmp_path / "x.csv"))
+    assert result.exit_code == 3
+    assert message in result.stderr
+
+
+def test_nothing_there(tmp_path):
+    result = clean(check(tmp_path / "nowhere"))
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "does not exist" in result.stderr
+    assert check("mnist").exit_code == 2
+
+
+def test_nothing_is_written(tmp_path, monkeypatch):
+    class_folders(tmp_path / "data")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    before = sorted(tmp_path.rglob("*"))
+    assert check(tmp_path / "data").exit_code == 0
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,58 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from tests.cli.trained import asked, trained_digits
+from tnlpad.experiments.shipped import load_shipped
+from tnlpad.records.store import RunFolder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return trained_digits(tmp_path_factory.mktemp("runs"))
+
+
+def test_onnx_gives_what_torch_gives(run, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'tnlpad[export]'")
+    pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'tnlpad[export]'")
+    result = asked("export", run, "--onnx", "--out", tmp_path / "m.onnx", "--json", "-q")
+    assert result.exit_code == 0, result.output
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    inputs = torch.rand(7, 1, 8, 8)
+    (theirs,) = session.run(None, {"inputs": inputs.numpy()})
+    with torch.no_grad():
+        ours = load_shipped(RunFolder(run)).network(inputs)
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
+    names = session.get_modelmeta().custom_metadata_map["class_names"]
+    assert json.loads(names) == [str(digit) for digit in range(10)]
+
+
+def test_safetensors_is_the_plain_state_dict_of_sigma(run, tmp_path):
+    result = asked("export", run, "--safetensors", "--out", tmp_path / "m.safetensors", "-q")
+    assert result.exit_code == 0, result.output
+    theirs, ours = load_file(tmp_path / "m.safetensors"), load_file(run / "model.safetensors")
+    assert theirs.keys() == ours.keys()
+    assert all(torch.equal(theirs[name], ours[name]) for name in ours)
+    with safe_open(tmp_path / "m.safetensors", "pt") as file:
+        assert json.loads(file.metadata()["network"]) == "small_cnn"
+
+
+@pytest.mark.parametrize("words", [[], ["--onnx", "--safetensors"], ["--safetensors", "--out", "."]])
+def test_wrong_words_are_usage_errors(run, words):
+    assert asked("export", run, *words).exit_code == 2
+
+
+def test_damaged_weights_are_bad_data(run, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("config.json", "summary.json"):
+        (copy / name).write_bytes((run / name).read_bytes())
+    (copy / "model.safetensors").write_bytes(b"rubbish")
+    result = asked("export", copy, "--safetensors", "--out", tmp_path / "m.safetensors")
+    assert result.exit_code == 3
+    assert "cannot be used" in result.stderr
+    assert not (tmp_path / "m.safetensors").exists()

@@ -1,0 +1,115 @@
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.suspects.made import made_run
+from tnlpad.cli import app
+
+runner = CliRunner()
+
+
+def asked(*words):
+    return runner.invoke(app, ["suspects", *map(str, words)])
+
+
+@pytest.fixture
+def run(tmp_path):
+    made_run(tmp_path / "runs" / "somewhere_seed1_0123456789")
+    return tmp_path / "runs" / "somewhere_seed1_0123456789"
+
+
+def test_the_list_goes_to_stdout(run):
+    result = asked(run, "--top", 3)
+    assert result.exit_code == 0, result.output
+    assert "labels are more likely wrong than right" in result.stdout
+    assert "Estimated share of wrong labels" in result.stdout
+    assert not (run / "suspects").exists()
+
+
+@pytest.mark.parametrize("name", ["somewhere_seed1_0123456789", "somewhere"])
+def test_a_run_is_found_by_name_or_its_beginning(run, name):
+    assert asked(name, "--runs", run.parent).exit_code == 0
+
+
+def test_json_is_one_document(run):
+    result = asked(run, "--top", 3, "--json", "--quiet")
+    document = json.loads(result.stdout)
+    assert [each["rank"] for each in document["listed"]] == [1, 2, 3]
+    assert document["noise_rate"]["low"] <= document["noise_rate"]["estimate"] <= document["noise_rate"]["high"]
+    assert len(document["transition"]) == 3
+
+
+def test_every_format_is_written(run, tmp_path):
+    out = tmp_path / "out"
+    result = asked(run, "--out", out, "--format", "csv,parquet,label-studio,cleanlab,html", "--json")
+    assert result.exit_code == 0, result.output
+    names = {"suspects.csv", "suspects.parquet", "label-studio.json", "labels.npy", "pred_probs.npy", "index.html"}
+    assert {path.name for path in out.iterdir()} == names
+    document = json.loads(result.stdout)
+    assert len(document["files"]) == len(names)
+    with open(out / "suspects.csv", newline="", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == document["suspects"]
+
+
+@pytest.mark.parametrize(("limit", "code"), [("1%", 4), ("1", 4), ("99%", 0)])
+def test_a_pipeline_can_fail_on_findings(run, limit, code):
+    assert asked(run, "--fail-on", limit).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fail-on", "many"], "percentage"),
+        (["--fail-on", "0"], "percentage"),
+        (["--format", "csv"], "add --out"),
+        (["--format", "docx", "--out", "x"], "choose of"),
+        (["--format", ",", "--out", "x"], "empty"),
+    ],
+)
+def test_wrong_words_are_usage_errors(run, words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = asked(run, *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_is_no_run_is_bad_data(tmp_path):
+    result = asked("nothing", "--runs", tmp_path)
+    assert result.exit_code == 3
+    assert "there is no run nothing" in result.stderr
+
+
+def test_an_unfinished_run_is_said(run):
+    (run / "summary.json").unlink()
+    result = asked(run)
+    assert result.exit_code == 3
+    assert "not finished" in result.stderr
+
+
+def test_a_run_without_scores_is_said(run):
+    (run / "scores.parquet").unlink()
+    result = asked(run)
+    assert result.exit_code == 3
+    assert "kept no scores" in result.stderr
+
+
+def test_a_real_run_is_judged_with_pictures(tmp_path):
+    trained = runner.invoke(
+        app,
+        ["train", "digits", "--noise", "symmetric:0.4", "--set", "epochs=3", "--out", str(tmp_path), "--json", "-q"],
+    )
+    assert trained.exit_code == 0, trained.output
+    run_id = json.loads(trained.stdout)["run_id"]
+    out = tmp_path / "list"
+    result = asked(tmp_path / run_id, "--top", 5, "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    assert (out / "index.html").read_text().count("data:image/jpeg") == 5
+
+
+def test_a_run_may_go_without_scores(tmp_path):
+    words = ["train", "digits", "--set", "epochs=1", "--out", str(tmp_path), "--no-scores", "-q", "--json"]
+    run_id = json.loads(runner.invoke(app, words).stdout)["run_id"]
+    assert not (tmp_path / run_id / "scores.parquet").exists()

@@ -1,0 +1,83 @@
+import zipfile
+
+import numpy as np
+import pytest
+
+from tnlpad.data.arrays import read_npz
+from tnlpad.data.errors import DataError
+
+
+def npz(tmp_path, **arrays):
+    np.savez(tmp_path / "x.npz", **arrays)
+    return tmp_path / "x.npz"
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"),
+    [
+        ((4, 5, 6), (4, 1, 5, 6)),
+        ((4, 5, 6, 3), (4, 3, 5, 6)),
+        ((4, 3, 5, 6), (4, 3, 5, 6)),
+        ((4, 5, 6, 4), (4, 3, 5, 6)),
+    ],
+)
+def test_images_of_every_order(tmp_path, shape, found):
+    images = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8)
+    listing = read_npz(npz(tmp_path, images=images, labels=np.arange(4)))
+    assert listing.images.shape == found
+    assert listing.labels == [0, 1, 2, 3]
+    assert listing.ids == ["0", "1", "2", "3"]
+
+
+def test_fractions_become_bytes(tmp_path):
+    listing = read_npz(npz(tmp_path, x=np.array([[[0, 0.5], [1, 0]]]), y=["a"]))
+    assert listing.images.tolist() == [[[[0, 128], [255, 0]]]]
+    assert listing.labels == ["a"]
+
+
+def test_rows_are_features(tmp_path):
+    listing = read_npz(
+        npz(tmp_path, X=np.ones((3, 2)), y=np.arange(3), ids=["p", "q", "r"], split=["train", "test", ""])
+    )
+    assert listing.features.dtype == np.float32
+    assert listing.ids == ["p", "q", "r"]
+    assert listing.parts == ["train", "test", "train"]
+
+
+def test_parts_by_name_as_keras_saves_them(tmp_path):
+    pixels = np.zeros((3, 4, 4), np.uint8)
+    path = npz(tmp_path, x_test=pixels[:1], y_test=[1], x_train=pixels, y_train=[0, 1, 2])
+    listing = read_npz(path)
+    assert listing.ids == ["train/0", "train/1", "train/2", "test/0"]
+    assert listing.parts == ["train", "train", "train", "test"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"pictures": np.zeros((2, 3))}, "holds pictures. Save `images`"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(3)}, "one label per sample"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros((2, 5))}, "one label per sample"),
+        ({"x": np.zeros((2, 3, 3)) - 1, "y": np.zeros(2)}, "pixels reach from -1 to -1"),
+        ({"x": np.full((2, 3, 3), np.nan), "y": np.zeros(2)}, "NaN or infinity"),
+        ({"x": np.array(["a", "b"]), "y": np.zeros(2)}, "must be numbers"),
+        ({"x": np.zeros((2, 5, 5, 7)), "y": np.zeros(2)}, "one, three or four channels"),
+        ({"x": np.zeros((2, 3)), "y": np.array([{}, {}], dtype=object)}, "Python objects"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, arrays, message):
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(DataError, match=message):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_damaged_and_endless_files(tmp_path, monkeypatch):
+    (tmp_path / "x.npz").write_bytes(b"PK no")
+    with pytest.raises(DataError, match=r"cannot be read as \.npz"):
+        read_npz(tmp_path / "x.npz")
+    monkeypatch.setattr("tnlpad.data.arrays.MOST_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "y.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("images.npy", b"\0" * (1 << 21))
+    assert (tmp_path / "y.npz").stat().st_size < 1 << 15
+    with pytest.raises(DataError, match="unpacks to 2,097,152 bytes"):
+        read_npz(tmp_path / "y.npz")

@@ -1,0 +1,93 @@
+import os
+
+import pytest
+
+from tests.data.own_files import class_folders, picture, save
+from tnlpad.data.errors import DataError
+from tnlpad.data.folder import read_folder
+
+
+def test_a_class_is_a_folder(tmp_path):
+    listing = read_folder(class_folders(tmp_path, ("dog", "cat"), 2))
+    assert listing.ids == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
+    assert listing.labels == ["cat", "cat", "dog", "dog"]
+    assert listing.parts is None
+    assert listing.files[0] == str(tmp_path / "cat" / "0.png")
+
+
+def test_parts_have_folders_of_their_own(tmp_path):
+    for part in ("train", "val", "Test"):
+        class_folders(tmp_path / part, count=1)
+    listing = read_folder(tmp_path)
+    found = dict(zip(listing.ids, listing.parts, strict=True))
+    assert found["train/cat/0.png"] == "train"
+    assert found["val/dog/0.png"] == "validation"
+    assert found["Test/dog/0.png"] == "test"
+    assert set(listing.labels) == {"cat", "dog"}
+
+
+def test_a_class_may_be_called_like_a_part(tmp_path):
+    listing = read_folder(class_folders(tmp_path, ("test", "cat"), 1))
+    assert (listing.labels, listing.parts) == (["cat", "test"], None)
+
+
+def test_images_may_lie_deeper_and_others_are_ignored_with_a_note(tmp_path):
+    class_folders(tmp_path, count=1)
+    save(tmp_path / "cat" / "2019" / "x.JPG")
+    (tmp_path / "cat" / "notes.txt").write_text("x")
+    (tmp_path / "cat" / ".hidden.png").write_text("x")
+    (tmp_path / "loose.png").write_text("x")
+    listing = read_folder(tmp_path)
+    assert "cat/2019/x.JPG" in listing.ids
+    assert len(listing.ids) == 3
+    assert listing.notes == ("1 files are no images by their names and are ignored (.txt 1).",)
+
+
+def test_names_of_any_language_and_length(tmp_path):
+    long = "ü" * 120 + ".png"
+    for folder in ("猫", "собака"):
+        save(tmp_path / folder / long)
+    listing = read_folder(tmp_path)
+    assert set(listing.ids) == {f"猫/{long}", f"собака/{long}"}
+
+
+def test_a_name_that_is_no_text_is_left_out(tmp_path):
+    class_folders(tmp_path, count=1)
+    try:
+        (tmp_path / "cat" / os.fsdecode(b"\xff.png")).write_bytes(b"x")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    listing = read_folder(tmp_path)
+    assert len(listing.ids) == 2
+    assert "not text in UTF-8" in listing.problems[0].reason
+    listing.problems[0].id.encode()
+
+
+def test_links_lead_nowhere_else(tmp_path):
+    outside, data = class_folders(tmp_path / "outside"), class_folders(tmp_path / "data", count=1)
+    (data / "cat" / "out.png").symlink_to(outside / "cat" / "0.png")
+    (data / "cat" / "in.png").symlink_to(data / "dog" / "0.png")
+    (data / "cat" / "folder").symlink_to(outside)
+    (data / "bird").symlink_to(outside / "dog")
+    listing = read_folder(data)
+    assert listing.ids == ["cat/0.png", "cat/in.png", "dog/0.png"]
+    reasons = {each.id: each.reason for each in listing.problems}
+    assert reasons.keys() == {"cat/out.png", "cat/folder", "bird"}
+    assert "is a link that leads out of the folder" in reasons["cat/out.png"]
+
+
+def test_a_folder_that_is_a_link_itself_is_read(tmp_path):
+    class_folders(tmp_path / "data")
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    assert len(read_folder(tmp_path / "link").ids) == 6
+
+
+def test_mistakes_are_named_with_the_way_out(tmp_path):
+    with pytest.raises(DataError, match="holds no folder with images"):
+        read_folder(tmp_path)
+    save(tmp_path / "x.png", picture())
+    with pytest.raises(DataError, match="without a folder for each class"):
+        read_folder(tmp_path)
+    class_folders(tmp_path / "images")
+    with pytest.raises(DataError, match=r"one class, 'images'\. Did you mean .*images"):
+        read_folder(tmp_path)

@@ -1,0 +1,85 @@
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.data.own_files import picture, save, write_arrow
+from tnlpad.data.errors import DataError
+from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face
+
+NAMES = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
+
+
+def pictures(tmp_path, labels):
+    contents = [save(tmp_path / "p" / f"{n}.png", picture(n)).read_bytes() for n in range(len(labels))]
+    rows = [{"bytes": content, "path": None} for content in contents]
+    return pa.table({"image": rows, "label": labels}), contents
+
+
+def test_what_save_to_disk_writes(tmp_path):
+    table, contents = pictures(tmp_path, [1, 0, -1])
+    folder = write_arrow(tmp_path / "data", table, NAMES)
+    assert is_hugging_face(folder)
+    listing = read_hugging_face(folder)
+    assert listing.class_names == ("cat", "dog")
+    assert listing.labels == [1, 0, None]
+    assert list(listing.files) == contents
+    assert (listing.ids, listing.parts) == (["0", "1", "2"], None)
+
+
+def test_splits_are_parts(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dataset_dict.json").write_text(json.dumps({"splits": ["test", "train"]}))
+    for name, labels in (("train", [0, 1]), ("test", [1])):
+        write_arrow(tmp_path / "data" / name, pictures(tmp_path, labels)[0], NAMES)
+    listing = read_hugging_face(tmp_path / "data")
+    assert listing.parts == ["train", "train", "test"]
+    assert listing.ids == ["train/0", "train/1", "test/0"]
+    assert listing.class_names == ("cat", "dog")
+
+
+def test_parquet_files_as_on_the_hub(tmp_path):
+    (tmp_path / "data").mkdir()
+    table, _ = pictures(tmp_path, [1, 0])
+    about = {b"huggingface": json.dumps({"info": {"features": NAMES}}).encode()}
+    pq.write_table(table.replace_schema_metadata(about), tmp_path / "data" / "train-00000-of-00001.parquet")
+    pq.write_table(table.slice(1), tmp_path / "data" / "test-00000-of-00001.parquet")
+    listing = read_hugging_face(tmp_path)
+    assert listing.parts == ["train", "train", "test"]
+    assert listing.class_names == ("cat", "dog")
+
+
+def test_columns_of_numbers_are_features(tmp_path):
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0, 2.0], "b": [3, 4], "label": ["x", "y"]}))
+    listing = read_hugging_face(folder)
+    assert listing.columns == ("a", "b")
+    assert listing.features.tolist() == [[1, 3], [2, 4]]
+    assert listing.labels == ["x", "y"]
+
+
+def test_text_is_for_another_tool(tmp_path):
+    with pytest.raises(DataError, match="holds text"):
+        read_hugging_face(write_arrow(tmp_path / "data", pa.table({"text": ["a"], "label": [0]})))
+
+
+def test_names_in_files_do_not_lead_elsewhere(tmp_path):
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0], "label": [0]}))
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../../etc/passwd"}]}))
+    with pytest.raises(DataError, match="not the name of a file in its folder"):
+        read_hugging_face(folder)
+
+
+@pytest.mark.parametrize("content", ["no json", "[]", '{"_data_files": []}'])
+def test_damage_is_reported(tmp_path, content):
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0], "label": [0]}))
+    (folder / "state.json").write_text(content)
+    with pytest.raises(DataError, match=r"state\.json"):
+        read_hugging_face(folder)
+
+
+def test_a_damaged_table(tmp_path):
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0], "label": [0]}))
+    (folder / "data-00000-of-00001.arrow").write_bytes(b"\xff\xff\xff\xff\x10\0\0\0")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_hugging_face(folder)

@@ -1,0 +1,104 @@
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.data.own_files import class_folders
+from tnlpad.data.errors import DataError
+from tnlpad.data.manifest import read_manifest
+
+
+def csv(path, *lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_images_by_path(tmp_path):
+    class_folders(tmp_path)
+    listing = read_manifest(csv(tmp_path / "x.csv", "path,label,split", "cat/0.png,Katze,train", "dog/1.png,Hund,val"))
+    assert listing.ids == ["cat/0.png", "dog/1.png"]
+    assert listing.labels == ["Katze", "Hund"]
+    assert listing.parts == ["train", "validation"]
+    assert listing.files == [str(tmp_path / "cat/0.png"), str(tmp_path / "dog/1.png")]
+
+
+def test_a_table_may_lie_elsewhere_if_the_folder_is_named(tmp_path):
+    class_folders(tmp_path / "data")
+    (tmp_path / "tables").mkdir()
+    table = csv(tmp_path / "tables" / "x.csv", "path;label", "cat/0.png;a", f"{tmp_path}/data/dog/0.png;b")
+    assert len(read_manifest(table, tmp_path / "data").ids) == 2
+    with pytest.raises(DataError, match="is not a folder"):
+        read_manifest(table, tmp_path / "nowhere")
+
+
+def test_paths_do_not_lead_elsewhere(tmp_path):
+    class_folders(tmp_path / "data")
+    table = csv(tmp_path / "data" / "x.csv", "path,label", "cat/0.png,a", "/etc/passwd,b", "../data2/x.png,b", ",c")
+    listing = read_manifest(table)
+    assert listing.ids == ["cat/0.png"]
+    reasons = [each.reason for each in listing.problems]
+    assert all("lies out of the folder" in reason for reason in reasons[:2])
+    assert reasons[2] == "has no path"
+    with pytest.raises(DataError, match=r"none of its 1 paths can be used; /etc/passwd .*--images"):
+        read_manifest(csv(tmp_path / "data" / "y.csv", "path,label", "/etc/passwd,b"))
+
+
+def test_ids_are_given_or_the_path_and_unique(tmp_path):
+    class_folders(tmp_path)
+    twice = read_manifest(csv(tmp_path / "x.csv", "path,label", "cat/0.png,a", "cat/0.png,b"))
+    assert twice.ids == ["cat/0.png", "cat/0.png#2"]
+    named = read_manifest(csv(tmp_path / "y.csv", "id,path,label", "7,cat/0.png,a", "8,cat/0.png,b"))
+    assert named.ids == ["7", "8"]
+    with pytest.raises(DataError, match="the id '7' is there twice"):
+        read_manifest(csv(tmp_path / "z.csv", "id,path,label", "7,cat/0.png,a", "7,cat/1.png,b"))
+
+
+def test_numbers_are_features(tmp_path):
+    listing = read_manifest(csv(tmp_path / "x.csv", "a,b,label", "1,2.5,yes", "3,,no", "1e60,nan,no"))
+    assert listing.columns == ("a", "b")
+    assert listing.ids == ["0", "1", "2"]
+    assert listing.features[0].tolist() == [1, 2.5]
+    assert math.isnan(listing.features[1, 1])
+    assert np.isinf(listing.features[2, 0])
+
+
+def test_parquet_is_read_as_csv_is(tmp_path):
+    pq.write_table(pa.table({"a": [1.5, None], "label": [3, 4]}), tmp_path / "x.parquet")
+    listing = read_manifest(tmp_path / "x.parquet")
+    assert listing.labels == [3, 4]
+    assert np.isnan(listing.features[1, 0])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["path", "cat/0.png"], "has no column `label`; it has path"),
+        (["id,label", "1,a"], "neither a column `path` nor columns of numbers"),
+        (["path,label"], "has no rows"),
+        (["a,label", "x,1"], "'x' in column 'a', row 0, is no number"),
+        (["a,label", "1,2,3"], "line 2: 3 fields, and the first line names 2 columns"),
+        (["a,a,label", "1,2,3"], "two columns of one name"),
+        (["a,label,split", "1,2,somewhere"], "'somewhere' is no part of a dataset"),
+        ([""], "is empty"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, lines, message):
+    with pytest.raises(DataError, match=message):
+        read_manifest(csv(tmp_path / "x.csv", *lines))
+
+
+def test_bytes_that_are_no_table(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"path,label\n\xff\xfe,1\n")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match="not a text file in UTF-8"):
+        read_manifest(tmp_path / "x.csv")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        read_manifest(tmp_path / "x.parquet")
+
+
+def test_labels_are_classes(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2], "label": [0.5, 1.0]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"0\.5 is a number with a fraction"):
+        read_manifest(tmp_path / "x.parquet")

@@ -1,0 +1,174 @@
+import numpy as np
+import pytest
+
+from tests.data.own_files import bomb, class_folders, picture, save, write_arrow
+from tnlpad.data.errors import DataError
+from tnlpad.data.own import decoded, is_path, open_dataset
+
+
+def npz(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def test_a_folder_of_images(tmp_path):
+    own = open_dataset(class_folders(tmp_path))
+    assert (own.kind, own.class_names, own.parts) == ("files", ("cat", "dog"), None)
+    assert own.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert own.labels.dtype == np.int64
+    assert own.paths[0] == str(tmp_path / "cat" / "0.png")
+    shape = own.shape
+    assert (shape.samples, shape.validation, shape.test, shape.classes) == (6, 0, 0, 2)
+    assert (shape.channels, shape.height, shape.width) == (3, 10, 10)
+    assert own.indices("train").tolist() == list(range(6))
+    assert own.indices("test").tolist() == []
+
+
+def test_bad_samples_are_left_out_and_listed(tmp_path):
+    class_folders(tmp_path)
+    (tmp_path / "cat" / "empty.png").write_bytes(b"")
+    (tmp_path / "cat" / "text.jpg").write_text("x")
+    bomb(tmp_path / "dog" / "bomb.png")
+    own = open_dataset(tmp_path)
+    assert len(own.ids) == 6
+    assert {each.id for each in own.problems} == {"cat/empty.png", "cat/text.jpg", "dog/bomb.png"}
+
+
+def test_nothing_but_bad_samples(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "empty.png").write_bytes(b"")
+    with pytest.raises(DataError, match=r"none of its 1 samples can be used; cat/empty\.png: the file is empty"):
+        open_dataset(tmp_path)
+
+
+def test_mixed_modes_become_colours_and_gray_alone_stays_gray(tmp_path):
+    for number, mode in enumerate(("L", "LA", "1")):
+        save(tmp_path / "gray" / "ab"[number % 2] / f"{number}.png", picture(number, mode=mode))
+    gray = open_dataset(tmp_path / "gray")
+    assert gray.shape.channels == 1
+    assert decoded(gray.files, 8, 1).shape == (3, 1, 8, 8)
+    save(tmp_path / "gray" / "a" / "colour.jpg", picture(9, mode="CMYK"))
+    mixed = open_dataset(tmp_path / "gray")
+    assert mixed.shape.channels == 3
+    assert decoded(mixed.files, 8, 3).shape == (4, 3, 8, 8)
+
+
+def test_rows_with_gaps_are_left_out(tmp_path):
+    rows = np.array([[1, 2], [np.nan, 1], [np.inf, 0], [3, 4]])
+    own = open_dataset(npz(tmp_path / "x.npz", features=rows, labels=[0, 1, 1, 1]))
+    assert own.ids == ("0", "3")
+    assert [each.id for each in own.problems] == ["1", "2"]
+    assert own.problems[0].reason == "has no finite number in column 'column 0'"
+
+
+def test_numbers_are_sorted_as_numbers_and_names_as_names(tmp_path):
+    lines = ["a,label", "1,10", "2,9", "3,-1"]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    own = open_dataset(tmp_path / "x.csv")
+    assert own.class_names == ("-1", "9", "10")
+    assert own.labels.tolist() == [2, 1, 0]
+
+
+def test_samples_without_a_label_are_left_out(tmp_path):
+    (tmp_path / "x.csv").write_text("a,label\n1,x\n2,\n3,y\n")
+    own = open_dataset(tmp_path / "x.csv")
+    assert own.ids == ("0", "2")
+    assert own.problems[0].reason == "has no label"
+
+
+def test_ten_thousand_classes(tmp_path):
+    rows = np.random.default_rng(0).random((10_000, 2))
+    own = open_dataset(npz(tmp_path / "x.npz", x=rows, y=np.arange(10_000)))
+    assert own.shape.classes == 10_000
+    assert own.labels.tolist() == list(range(10_000))
+
+
+def test_pictures_of_a_hugging_face_dataset(tmp_path):
+    import pyarrow as pa
+
+    contents = [save(tmp_path / f"{n}.png", picture(n)).read_bytes() for n in range(2)]
+    rows = [{"bytes": content, "path": None} for content in [*contents, None]]
+    table = pa.table({"image": rows, "label": [0, 1, 0]})
+    features = {"label": {"names": ["cat", "dog", "cow"]}}
+    own = open_dataset(write_arrow(tmp_path / "data", table, features))
+    assert (own.kind, own.class_names, own.paths) == ("files", ("cat", "dog", "cow"), (None, None))
+    assert decoded(own.files, 8, 3).shape == (2, 3, 8, 8)
+    assert [each.id for each in own.problems] == ["2"]
+
+
+def test_the_fingerprint_tells_data_apart_and_not_their_place(tmp_path):
+    def fingerprint(name, change=lambda folder: None):
+        folder = class_folders(tmp_path / name)
+        change(folder)
+        return open_dataset(folder).shape.fingerprint
+
+    first = fingerprint("one")
+    assert fingerprint("two") == first
+    assert fingerprint("relabelled", lambda f: (f / "cat" / "0.png").rename(f / "dog" / "9.png")) != first
+    assert fingerprint("changed", lambda f: save(f / "cat" / "0.png", picture(77))) != first
+    assert fingerprint("renamed", lambda f: (f / "cat" / "2.png").rename(f / "cat" / "3.png")) != first
+    assert fingerprint("more", lambda f: save(f / "cat" / "4.png", picture(78))) != first
+
+
+def test_parts_count(tmp_path):
+    for number, part in enumerate(("train", "val", "test")):
+        class_folders(tmp_path / part, start=1000 * number)
+    own = open_dataset(tmp_path)
+    assert (own.shape.samples, own.shape.validation, own.shape.test) == (12, 6, 6)
+    assert own.ids[own.indices("test")[0]] == "test/cat/0.png"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "x.xyz", "a" * 5000])
+def test_what_is_no_data_is_refused(tmp_path, name):
+    if name == "x.xyz":
+        (tmp_path / name).write_text("x")
+    with pytest.raises(DataError):
+        open_dataset(tmp_path / name)
+
+
+def test_a_folder_of_paths_is_for_tables(tmp_path):
+    class_folders(tmp_path / "data")
+    with pytest.raises(DataError, match="leave it out"):
+        open_dataset(tmp_path / "data", images=tmp_path)
+
+
+def test_what_looks_like_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(class_folders(tmp_path))
+    assert [word for word in ("mnist", "cat", "./x", "x.csv", "x.npz", ".") if is_path(word)] == [
+        "cat",
+        "./x",
+        "x.csv",
+        "x.npz",
+        ".",
+    ]
+
+
+def test_progress_is_told(tmp_path):
+    class Heard:
+        told: list[tuple[str, int, int]]
+
+        def say(self, message):
+            pass
+
+        def progress(self, task, done, total):
+            self.told = [(task, done, total)]
+
+    heard = Heard()
+    open_dataset(class_folders(tmp_path), reporter=heard)
+    assert heard.told == [("Looking at images", 6, 6)]
+
+
+def test_data_to_predict_on_need_no_labels(tmp_path):
+    class_folders(tmp_path / "data", count=2)
+    save(tmp_path / "data" / "loose.png", picture(50))
+    own = open_dataset(tmp_path / "data", labelled=False)
+    assert own.ids == ("loose.png", "cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png")
+    assert set(own.labels.tolist()) == {-1}
+    (tmp_path / "data" / "x.csv").write_text("path\nloose.png\n")
+    assert open_dataset(tmp_path / "data" / "x.csv", labelled=False).ids == ("loose.png",)
+    rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)))
+    assert open_dataset(rows, labelled=False).features.shape == (3, 2)
+    with pytest.raises(DataError, match="has no column `label`"):
+        open_dataset(tmp_path / "data" / "x.csv")
+    with pytest.raises(DataError, match="Save `images`"):
+        open_dataset(rows)

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.data.own_files import bomb, picture, save
+from tnlpad.data.errors import DataError
+from tnlpad.data.pixels import look, open_pixels
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
+def test_every_mode_of_png_is_read(tmp_path, mode):
+    path = save(tmp_path / "x.png", picture(mode=mode))
+    seen = look(str(path))
+    assert (seen.width, seen.height, seen.mode) == (12, 10, mode)
+    assert open_pixels(str(path), 64).mode == "RGB"
+
+
+def test_cmyk_is_read(tmp_path):
+    path = save(tmp_path / "x.jpg", picture(mode="CMYK"))
+    assert look(str(path)).mode == "CMYK"
+    assert open_pixels(str(path), 64).mode == "RGB"
+
+
+def test_sixteen_bits_keep_their_upper_half(tmp_path):
+    values = np.array([[0, 256 * 100, 65535]], dtype=np.uint16)
+    path = save(tmp_path / "x.png", Image.fromarray(values))
+    assert look(str(path)).gray
+    assert np.asarray(open_pixels(str(path), 64, 1)).tolist() == [[0, 100, 255]]
+
+
+def test_transparency_lies_on_white(tmp_path):
+    path = save(tmp_path / "x.png", Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
+    assert np.asarray(open_pixels(str(path), 64)).min() == 255
+
+
+def test_photographs_are_turned_as_their_exif_says(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    path = save(tmp_path / "x.jpg", picture(size=(40, 20)), exif=exif)
+    seen = look(str(path))
+    assert (seen.width, seen.height) == (20, 40)
+    assert open_pixels(str(path), 64).size == (20, 40)
+
+
+def test_the_first_picture_of_an_animation_counts(tmp_path):
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "blue")]
+    path = save(tmp_path / "x.gif", frames[0], save_all=True, append_images=frames[1:])
+    assert np.asarray(open_pixels(str(path), 64))[0, 0].tolist() == [255, 0, 0]
+
+
+def test_what_cannot_be_read_has_a_reason(tmp_path):
+    (tmp_path / "empty.png").write_bytes(b"")
+    (tmp_path / "text.png").write_text("no image")
+    whole = save(tmp_path / "whole.jpg", picture(size=(200, 200))).read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    bomb(tmp_path / "bomb.png")
+    reasons = {
+        name: look(str(tmp_path / name)) for name in ("empty.png", "text.png", "cut.jpg", "bomb.png", "none.png")
+    }
+    assert reasons["empty.png"] == "the file is empty"
+    assert reasons["text.png"] == "not an image of a known kind"
+    assert "truncated" in reasons["cut.jpg"]
+    assert reasons["bomb.png"] == "it unpacks to more than 67,108,864 pixels"
+    assert reasons["none.png"] == "there is no such file"
+
+
+def test_an_image_that_only_we_find_too_large(tmp_path):
+    assert look(str(bomb(tmp_path / "x.png", side=9000))) == "it unpacks to more than 67,108,864 pixels"
+
+
+def test_a_damaged_image_names_itself(tmp_path):
+    (tmp_path / "x.png").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"x\.png: cannot be read as an image"):
+        open_pixels(str(tmp_path / "x.png"), 64)
+
+
+def test_one_content_has_one_digest_wherever_it_lies(tmp_path):
+    one, two = save(tmp_path / "1.png", picture(1)), save(tmp_path / "2.png", picture(2))
+    assert look(str(one)).digest == look(one.read_bytes()).digest != look(str(two)).digest

@@ -1,0 +1,89 @@
+import pytest
+import torch
+from torch import nn
+
+from tnlpad.data.augment import Augmentation, Augmenter
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_method
+from tnlpad.experiments.source import TrainingImages
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def images():
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(256, (40, 1, 8, 8), generator=generator, dtype=torch.uint8)
+
+
+def training_images(images, batch_size=7, **augmentation):
+    augmenter = Augmenter(images, Augmentation(**augmentation), [0.5], [0.25])
+    return TrainingImages(
+        augmenter,
+        torch.arange(5, 40),
+        memory_format=torch.contiguous_format,
+        batch_size=batch_size,
+        bf16=False,
+        captured=False,
+    )
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+
+
+def plain(images):
+    return (images.float() / 255 - 0.5) / 0.25
+
+
+def test_outputs_of_every_sample_trained_on(images):
+    """In order and in evaluation mode, whatever the size of the batches; the network stays as it is."""
+    net = network()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    found = [training_images(images, size).outputs(net) for size in (7, 35, 100)]
+    assert net.training
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    net.eval()
+    with torch.no_grad():
+        expected = net(plain(images[5:]))
+    for each in found:
+        assert not each.requires_grad
+        torch.testing.assert_close(each, expected)
+
+
+def test_augmented_as_the_rows_say(images):
+    source = training_images(images, flip=True)
+    rows = source.draw(6, torch.Generator().manual_seed(1))
+    assert rows.shape[0] == 6
+    assert torch.equal(rows, source.draw(6, torch.Generator().manual_seed(1)))
+    rows[:, 2] = torch.tensor([0, 1, 0, 1, 0, 1])
+    index = torch.tensor([9, 9, 3, 3, 20, 20])
+    expected = plain(images[index])
+    expected[1::2] = expected[1::2].flip(3)
+    torch.testing.assert_close(source.augmented(index, rows), expected)
+
+
+def test_batchnorm_statistics_come_and_go(images):
+    """Estimated from augmented training images, always the same ones, without a draw from a global stream."""
+    net, source = network(), training_images(images)
+    before, stream = net[2].running_mean.clone(), torch.get_rng_state()
+    seen = []
+    for _ in range(2):
+        with source.reestimated(net):
+            seen.append(net[2].running_mean.clone())
+    assert torch.equal(seen[0], seen[1])
+    torch.testing.assert_close(seen[0], net[1](net[0](plain(images[5:]))).mean(0))
+    assert torch.equal(net[2].running_mean, before)
+    assert torch.equal(stream, torch.get_rng_state())
+
+
+def test_of_a_run():
+    """The training part of the split, with the run's augmentation, on the images that the loader has."""
+    config = configure("digits", noise="symmetric:0.4", method="self", settings={"crop_padding": 1})
+    data = prepare_data(config, None, CPU)
+    loader, streams = prepare_loader(config, data, CPU)
+    source = prepare_method(config, data, streams["method"], CPU).source
+    assert torch.equal(source.index, torch.from_numpy(data.parts.train))
+    plan = loader.plan()[:10]
+    assert torch.equal(source.augmented(plan[:, 0], plan[:, 1:]), loader.batch(plan).images)

@@ -1,0 +1,70 @@
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.suspects.made import made
+from tnlpad.records.scores import read_names, read_scores, write_array, write_scores
+from tnlpad.records.store import RecordError
+
+
+def test_what_is_written_is_read(tmp_path):
+    scores, _, _ = made()
+    write_scores(tmp_path, scores)
+    back = read_scores(tmp_path)
+    assert isinstance(back.probabilities, np.memmap)
+    np.testing.assert_array_equal(back.probabilities, scores.probabilities)
+    assert back.columns.keys() == scores.columns.keys()
+    for name, column in scores.columns.items():
+        np.testing.assert_array_equal(back.columns[name], column)
+    assert (back.class_names, back.views, back.facts) == (scores.class_names, scores.views, scores.facts)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pred_probs.npy", "scores.parquet"]
+
+
+def test_a_run_without_scores_is_told_how_to_have_some(tmp_path):
+    with pytest.raises(RecordError, match="tnlpad train"):
+        read_scores(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["scores.parquet", "pred_probs.npy"])
+@pytest.mark.parametrize("damage", [b"", b"rubbish", None])
+def test_damage_is_reported(tmp_path, name, damage):
+    write_scores(tmp_path, made()[0])
+    (tmp_path / name).unlink() if damage is None else (tmp_path / name).write_bytes(damage)
+    with pytest.raises(RecordError, match=r"damaged|kept no scores"):
+        read_scores(tmp_path)
+
+
+def test_files_of_two_runs_are_not_mixed(tmp_path):
+    write_scores(tmp_path, made(samples=600)[0])
+    write_scores(tmp_path / "..", made(samples=500)[0])
+    (tmp_path / ".." / "pred_probs.npy").replace(tmp_path / "pred_probs.npy")
+    with pytest.raises(RecordError, match="belong to different runs"):
+        read_scores(tmp_path)
+
+
+def test_samples_without_names_are_called_by_their_place(tmp_path):
+    names = read_names(tmp_path, np.array([3, 5]))
+    assert (list(names.ids), list(names.paths)) == (["3", "5"], [None, None])
+
+
+def test_names_are_found_by_the_place_in_the_dataset(tmp_path):
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "path": ["a.png", None, "c.png"]}), tmp_path / "samples.parquet")
+    names = read_names(tmp_path, np.array([2, 1]))
+    assert (list(names.ids), list(names.paths)) == (["c", "b"], ["c.png", None])
+
+
+def test_a_list_that_lacks_samples_is_reported(tmp_path):
+    pq.write_table(pa.table({"id": ["a"], "path": ["a.png"]}), tmp_path / "samples.parquet")
+    with pytest.raises(RecordError, match="does not list every sample"):
+        read_names(tmp_path, np.array([4]))
+
+
+@pytest.mark.parametrize("array", [np.arange(5), np.zeros((40_000, 2), dtype=np.float32), np.zeros((0, 3))])
+def test_arrays_are_numpy_files(array):
+    file = io.BytesIO()
+    write_array(file, array)
+    file.seek(0)
+    np.testing.assert_array_equal(np.load(file), array)

@@ -1,0 +1,51 @@
+"""A run's scores as a training would leave them: clusters of probabilities around the truth, some labels wrong."""
+
+import json
+
+import numpy as np
+
+from tnlpad.records.scores import SampleScores, write_scores
+
+NAMES = ("ant", "bee", "<cat>")
+
+
+def made(samples=600, rate=0.3, classes=3, seed=0, held_out=0.2, sharpness=4.0, names=None):
+    """Scores, and which labels are wrong."""
+    generator = np.random.default_rng(seed)
+    clean = generator.integers(classes, size=samples)
+    wrong = generator.random(samples) < rate
+    given = np.where(wrong, (clean + generator.integers(1, classes, size=samples)) % classes, clean)
+    logits = generator.normal(size=(samples, classes))
+    logits[np.arange(samples), clean] += sharpness
+    parts = np.where(generator.random(samples) < held_out, "validation", "train")
+    # What was trained on has moved towards its label.
+    logits[np.arange(samples), given] += np.where(parts == "train", 1.0, 0.0)
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    probabilities = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
+    agreed = (probabilities.argmax(1) == given).astype(np.float32)
+    scores = SampleScores(
+        columns={
+            "index": np.arange(samples),
+            "part": parts,
+            "given": given,
+            "agreed_sigma": agreed,
+            "margin_sigma_to_end": np.zeros(samples, dtype=np.float32),
+            "margin_w_to_end": np.where(agreed == 0, 2.0, 0.0).astype(np.float32),
+        },
+        probabilities=probabilities,
+        class_names=names or tuple(NAMES[:classes]) + tuple(f"class {k}" for k in range(len(NAMES), classes)),
+        views=("sigma", "w"),
+        facts={"run_id": "made", "epochs_until_chosen": 10, "epochs_to_end": 20, "chosen_epoch": 10, "every": 1},
+    )
+    return scores, wrong, clean
+
+
+def made_run(folder, **options):
+    """The folder of a finished run with such scores."""
+    scores, wrong, _ = made(**options)
+    folder.mkdir(parents=True)
+    config = {"dataset": "somewhere", "noise": "none", "method": "tnlpad", "network": "lenet"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "summary.json").write_text(json.dumps({"run_id": folder.name}))
+    write_scores(folder, scores)
+    return scores, wrong

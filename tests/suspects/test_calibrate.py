@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from tnlpad.suspects.calibrate import MOST_CERTAIN, comparable, confidence
+
+
+def two_humps(samples, rate, seed=0, shift=0.0):
+    generator = np.random.default_rng(seed)
+    wrong = generator.random(samples) < rate
+    return np.where(wrong, 0.5, -0.5) + shift + generator.normal(0, 0.3, samples), wrong
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+def test_confidence_is_the_share_that_is_wrong(rate):
+    doubt, wrong = two_humps(20_000, rate)
+    sure = confidence(doubt, rate)
+    for rows in np.array_split(np.argsort(sure), 10):
+        assert sure[rows].mean() == pytest.approx(wrong[rows].mean(), abs=0.04)
+
+
+def test_parts_with_other_humps_come_to_the_same_scale():
+    one, wrong_one = two_humps(3000, 0.3)
+    other, wrong_other = two_humps(3000, 0.3, seed=1, shift=1.0)
+    parts = np.repeat([False, True], 3000)
+    sure = confidence(comparable(np.concatenate([one, 2 * other]), parts), 0.3)
+    for part, wrong in ((~parts, wrong_one), (parts, wrong_other)):
+        assert sure[part].mean() == pytest.approx(wrong.mean(), abs=0.03)
+        assert np.mean((sure[part] > 0.5) == wrong) > 0.9
+
+
+def test_more_doubt_is_never_less_confidence():
+    doubt, _ = two_humps(500, 0.3)
+    sure = confidence(doubt, 0.3)
+    assert np.all(np.diff(sure[np.argsort(doubt)]) >= 0)
+    assert 0 < sure.min() <= sure.max() <= MOST_CERTAIN
+
+
+@pytest.mark.parametrize("doubt", [[], [0.1], [0.2] * 7, [0.0, 1.0]])
+def test_few_or_equal_samples_are_no_error(doubt):
+    values = np.array(doubt, dtype=float)
+    sure = confidence(comparable(values, np.zeros(len(values), dtype=bool)), 0.0)
+    assert len(sure) == len(values)
+    assert np.all((sure >= 0) & (sure <= 1))
+
+
+def test_few_samples_held_out_are_taken_as_they_are():
+    doubt, _ = two_humps(100, 0.3)
+    few = np.arange(100) < 5
+    np.testing.assert_array_equal(comparable(doubt, few), doubt)
+    moved = comparable(doubt + few, np.arange(100) < 50)
+    np.testing.assert_array_equal(moved[50:], doubt[50:])
+    assert moved[:50].mean() == pytest.approx(doubt[50:].mean())
+    assert moved[:50].std() == pytest.approx(doubt[50:].std())
