@@ -99,7 +99,19 @@ def test_a_run_without_scores_is_said(run):
 def test_a_real_run_is_judged_with_pictures(tmp_path):
     trained = runner.invoke(
         app,
-        ["train", "digits", "--noise", "symmetric:0.4", "--set", "epochs=3", "--out", str(tmp_path), "--json", "-q"],
+        [
+            "train",
+            "digits",
+            "--noise",
+            "symmetric:0.4",
+            "--set",
+            "epochs=3",
+            "--out",
+            str(tmp_path),
+            "--scores",
+            "--json",
+            "-q",
+        ],
     )
     assert trained.exit_code == 0, trained.output
     run_id = json.loads(trained.stdout)["run_id"]
@@ -110,6 +122,6 @@ def test_a_real_run_is_judged_with_pictures(tmp_path):
 
 
 def test_a_run_may_go_without_scores(tmp_path):
-    words = ["train", "digits", "--set", "epochs=1", "--out", str(tmp_path), "--no-scores", "-q", "--json"]
+    words = ["train", "digits", "--set", "epochs=1", "--out", str(tmp_path), "-q", "--json"]
     run_id = json.loads(runner.invoke(app, words).stdout)["run_id"]
     assert not (tmp_path / run_id / "scores.parquet").exists()

@@ -122,11 +122,6 @@ def test_what_cannot_be_captured_goes_on_with_one_warning(monkeypatch):
         assert captured() == 4
 
 
-def test_a_cpu_needs_no_stream():
-    with own_stream(CPU):
-        pass
-
-
 @on_gpu
 @pytest.mark.parametrize("method", METHODS)
 def test_graph_and_eager_agree_to_the_bit(method):

@@ -71,8 +71,9 @@ def train(
         float, typer.Option(metavar="SECONDS", min=0, help="At most one checkpoint in so long; 0 is every epoch.")
     ] = 0.0,
     scores: Annotated[
-        bool, typer.Option("--scores/--no-scores", help="Keep scores of every sample, for `tnlpad suspects`.")
-    ] = True,
+        bool | None,
+        typer.Option("--scores/--no-scores", help="Score every sample, for `tnlpad suspects`; on for your own data."),
+    ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document.")] = False,
@@ -94,7 +95,8 @@ def train(
     if resume:
         _require_begun(what, folder)
     say(f"{what.run_id} on {where}", quiet)
-    record = _run(what, own, weights, folder, root, where, engine, checkpoint_every, scores, tensorboard, quiet)
+    keep_scores = own is not None if scores is None else scores  # it costs extra passes over the data
+    record = _run(what, own, weights, folder, root, where, engine, checkpoint_every, keep_scores, tensorboard, quiet)
     if as_json:
         print_json(record.summary())
     else:

@@ -25,13 +25,14 @@ from tnlpad.experiments.prepare import (
     prepare_sets,
 )
 from tnlpad.methods import Method
+from tnlpad.methods.protocol import chosen_by
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.training.census import Census
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName
-from tnlpad.training.loop import Record, Schedule, Trained, chosen, chosen_by, train
+from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
 from tnlpad.training.measure import Sets
 
 

@@ -12,6 +12,7 @@ A few methods need more than that, and have some of these beside:
     phase            an attribute: what tells apart epochs whose steps are different work. Each phase is captured anew.
     schedule_epoch   an attribute: the epoch of the schedule whose learning rate holds now, for methods that start over.
     end_epoch(a)     is told the noisy validation accuracy after every epoch, before anything is saved.
+    chosen_by        an attribute: the judged networks that choose the epoch, if they are others than those reported.
     finished         an attribute: whether there is nothing left to train, though there are epochs left.
 
 The loop asks for them by the functions at the end of this file.
@@ -44,10 +45,7 @@ class Method(Protocol):
 
     @property
     def reported(self) -> Sequence[str]:
-        """The judged networks whose mean accuracy is the method's number, and chooses the epoch on validation.
-
-        A method that lets other networks choose names them in an attribute `chosen_by`.
-        """
+        """The judged networks whose mean accuracy is the method's number, and chooses the epoch on validation."""
 
     @property
     def selections(self) -> Mapping[str, Tensor]:
@@ -147,6 +145,12 @@ def end_epoch(method: Method, validation_accuracy: float) -> None:
     told = getattr(method, "end_epoch", None)
     if told is not None:
         told(validation_accuracy)
+
+
+def chosen_by(method: Method) -> Sequence[str]:
+    """The judged networks whose validation accuracy chooses the epoch: those reported, unless it names others."""
+    names: Sequence[str] = getattr(method, "chosen_by", method.reported)
+    return names
 
 
 def finished(method: Method) -> bool:

@@ -1,8 +1,8 @@
 """A residual network that two CPU cores train in minutes: the default for people's own images.
 
 Not from a paper: three stages of one basic block each, 32, 64 and 128 channels. Every stage halves the map, and images
-above 32 pixels are halved once more by the stem, so that 64x64 costs what 32x32 does. Batch normalisation, though σ is
-then judged with the statistics of w = σ + γ: with group normalisation it learnt several times slower.
+above 32 pixels are halved once more by the stem, so that 64x64 costs what 32x32 does. Batch normalisation, as
+in the paper's networks, so σ is judged with the statistics of w = σ + γ.
 """
 
 from itertools import pairwise

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tnlpad.methods.protocol import Method, end_epoch, finished, schedule_epoch
+from tnlpad.methods.protocol import Method, chosen_by, end_epoch, finished, schedule_epoch
 from tnlpad.training.census import Census
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
 from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
@@ -142,12 +142,6 @@ def chosen(history: Sequence[Record]) -> Record:
 def out_of_patience(history: Sequence[Record], patience: int | None) -> bool:
     """Whether the best epoch lies `patience` or more epochs back."""
     return patience is not None and bool(history) and len(history) - chosen(history)["epoch"] >= patience
-
-
-def chosen_by(method: Method) -> Sequence[str]:
-    """The judged networks whose validation accuracy chooses the epoch: those reported, unless the method says more."""
-    names: Sequence[str] = getattr(method, "chosen_by", method.reported)
-    return names
 
 
 def _mean(record: Record, names: Sequence[str], what: str) -> float:
