@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 
 .PHONY: demo test test-long lint format docs results clean help
@@ -18,14 +19,19 @@ help:
 	@echo "make results    write docs/results.md and the README's table again from the records in results/"
 	@echo "make clean      remove .venv and caches"
 
-$(READY): pyproject.toml constraints.txt
+# The demo needs the package alone; tests need what it can be combined with, which takes longer to install.
+$(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "tnlpad needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(CORE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/tnlpad demo
 
 test: $(READY)
