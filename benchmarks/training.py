@@ -4,11 +4,12 @@
 - peer: what a user would otherwise run, plain PyTorch: a `DataLoader` with four workers and pinned memory, Pillow
   transforms, every layer run twice (σ and γ) with the penalties by autograd, TF32, cuDNN's own choice of algorithms
 - saturated: standard at batch 1024, where the GPU has no idle corner left
-- packed: so many of our runs at once, each in its own process, under CUDA MPS where it is there
+- packed: so many of our runs at once, each in its own process, under CUDA MPS where it is there; what runs alone does
+  so without MPS
 
 Each comparison takes turns; the numbers that count are ratios within a turn.
 
-    python -m benchmarks.training [--device cuda|cpu] [--turns 5] [--packed 4,8] [--save record.json]
+    python -m benchmarks.training [--device cuda|cpu] [--turns 5] [--packed cifar10:9,mnist:16] [--save record.json]
 """
 
 import argparse
@@ -37,6 +38,7 @@ from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.core.split import parameter_groups
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
+from tnlpad.experiments.mps import mps
 from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
 from tnlpad.rng import torch_stream
@@ -249,8 +251,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--packed", default="", help="how many runs at once, such as 4,8")
-    parser.add_argument("--task", default="cifar10", choices=list(TASKS))
+    parser.add_argument("--packed", default="", help="what and how many at once: cifar10:9,mnist:16")
+    parser.add_argument("--task", default="cifar10", choices=list(TASKS), help=argparse.SUPPRESS)
     parser.add_argument("--method", default="tnlpad", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--skip-steps", action="store_true", help="only what is packed")
@@ -268,7 +270,7 @@ def main() -> None:
         "turns": arguments.turns,
         "workers": arguments.workers,
         "command": f"python -m benchmarks.training --device {arguments.device} --turns {arguments.turns}"
-        + (f" --packed {arguments.packed} --task {arguments.task}" if arguments.packed else ""),
+        + (f" --packed {arguments.packed}" if arguments.packed else ""),
     }
     if not arguments.skip_steps:
         record |= compare_steps(arguments.device, arguments.turns, arguments.workers)
@@ -276,14 +278,16 @@ def main() -> None:
             print(f"{name:<10} {value:9.3f} ms a step  {record['images_per_second'][name]:>9.0f} images/s")
         for name in ("tnlpad_over_standard", "peer_over_tnlpad", "standard_share_of_saturated"):
             print(f"{name:<30} {record[name]['median']:.3f} ({record[name]['low']:.3f} to {record[name]['high']:.3f})")
-    for count in filter(None, arguments.packed.split(",")):
-        result = packed(arguments.task, arguments.method, int(count), arguments.seconds)
-        record.setdefault("packed", {}).setdefault(arguments.task, {})[count] = result
-        line = f"{arguments.task}: {count} at once {result['images_per_second']:.0f} images/s"
-        if "images_per_second" in record and arguments.task == "cifar10":
-            result["share_of_saturated"] = result["images_per_second"] / record["images_per_second"]["saturated"]
-            line += f", {result['share_of_saturated']:.3f} of saturated"
-        print(f"{line}, {result['gigabytes_each']:.1f} GB each", flush=True)
+    with mps(arguments.device if arguments.packed else "cpu", say=lambda line: print(line, file=sys.stderr)):
+        for entry in filter(None, arguments.packed.split(",")):
+            task, count = entry.split(":")
+            result = packed(task, arguments.method, int(count), arguments.seconds)
+            record.setdefault("packed", {}).setdefault(task, {})[count] = result
+            line = f"{task}: {count} at once {result['images_per_second']:.0f} images/s"
+            if "images_per_second" in record and task == "cifar10":
+                result["share_of_saturated"] = result["images_per_second"] / record["images_per_second"]["saturated"]
+                line += f", {result['share_of_saturated']:.3f} of saturated"
+            print(f"{line}, {result['gigabytes_each']:.1f} GB each", flush=True)
     leave(record, arguments.save)
 
 

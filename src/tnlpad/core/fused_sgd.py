@@ -23,6 +23,7 @@ from tnlpad.core.parts import Parts, same_layout
 
 BLOCK = 1024
 WARPS = 4
+FOR_CAPTURE = 32  # updates that one graph may hold
 
 
 @triton.jit
@@ -255,13 +256,16 @@ class FusedSGD:
             return  # a replayed graph writes its own addresses into the table, so after a capture we always do
         if self.aligned and any(address % 16 for address in addresses):
             self.aligned = False
-        if not self.for_capture:
-            self.for_capture.append(torch.empty(len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda))
         if capturing:
             # The graph copies from this memory at every replay: it is never written again.
+            if not self.for_capture:
+                raise RuntimeError(f"More than {FOR_CAPTURE} updates in one graph.")
             host = self.for_capture.pop()
             self.captured.append(host)
         else:
+            if len(self.for_capture) < FOR_CAPTURE:  # nothing can be allocated while a graph is captured
+                spare = torch.empty(FOR_CAPTURE, len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda)
+                self.for_capture.extend(spare)
             host = torch.empty(len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda)
         self.gradients_written = addresses
         host.copy_(torch.tensor(addresses, dtype=torch.int64))

@@ -1,6 +1,7 @@
 """Carries a run to its end: prepared, trained, shipped and recorded, from wherever it stands."""
 
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,13 @@ from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
 from tnlpad.training.measure import Sets
+
+# What decides over the kernels of a step; runs that agree in it differ only in their numbers.
+COMPILED_BY = (
+    *("dataset", "subset", "method", "network", "batch_size", "precision", "compiled", "stem_padding"),
+    *("validation", "validation_fraction", "resize", "crop", "crop_padding", "flip", "cutout"),
+)
+_compiled_for: tuple[Any, ...] = ()
 
 
 def run(
@@ -73,6 +81,7 @@ def run(
         folder.checkpoint_file.unlink(missing_ok=True)  # of a process that was killed after it had written the summary
         return checked(folder, config)
     began, place = time.time(), torch.device(device)
+    _keep_compiled_code_for(config)
     # Before anything is written: what cannot start leaves no trace.
     data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
     loader, streams = prepare_loader(config, data, place)
@@ -113,6 +122,18 @@ def run(
         folder.finish(summarise(config, method, trained.history, data, place, time.time() - began))
         folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
     return folder
+
+
+def _keep_compiled_code_for(config: RunConfig) -> None:
+    """What was compiled for the previous run of this process serves this one if it is of the same kind.
+
+    Otherwise it goes: torch compiles a function for a handful of shapes and from then on, silently, no more.
+    """
+    global _compiled_for
+    kind = tuple(getattr(config, name) for name in COMPILED_BY)
+    if kind != _compiled_for and "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
+    _compiled_for = kind
 
 
 def checked(folder: RunFolder, config: RunConfig) -> RunFolder:

@@ -120,6 +120,7 @@ def _work(tasks: connection.Connection) -> None:
     _die_with_parent()
     if sys.stderr is not None:
         os.dup2(2, 1)
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # or each worker would start one for every core
     use_one_thread()
     with suppress(EOFError, OSError):  # no more jobs, or no one to answer
         while True:
@@ -150,11 +151,9 @@ def use_one_thread() -> None:
 
 
 def _forget_the_job() -> None:
-    """A run leaves the next one neither less memory nor a compiler that has seen too many shapes to go on compiling."""
+    """A run leaves the next one no less memory."""
     import torch
 
-    if "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
     if torch.cuda.is_initialized():
         gc.collect()
         torch.cuda.empty_cache()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.methods.protocol import Method
-from tnlpad.training.engine import Captured
+from tnlpad.training.engine import Captured, reached
 from tnlpad.training.evaluate import Measured, evaluate
 from tnlpad.types import ImagesAt
 
@@ -134,6 +134,8 @@ def _norms(method: Method) -> dict[str, Tensor]:
 def _numbers(tree: dict[str, Any]) -> dict[str, Any]:
     """Tensors to numbers in one transfer: the only place where an epoch's measurement waits for the device."""
     scalars = list(_leaves(tree))
+    if scalars and scalars[0].is_cuda:
+        reached().synchronize()
     numbers = iter(torch.stack([scalar.double() for scalar in scalars]).tolist() if scalars else [])
     return _filled(tree, numbers)
 
