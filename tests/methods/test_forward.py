@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from tests.methods.problems import perceptron
-from tnlpad.methods.forward import forward
+from tnlpad.methods import forward as module
+from tnlpad.methods.forward import forward, mean_loss
 
 
 def test_a_batch_is_what_the_network_makes_of_it():
@@ -35,3 +36,28 @@ def test_other_layers_stay_in_training_mode_and_frozen_ones_frozen():
     network[1].eval()
     assert not forward(network, torch.ones(1, 2)).any()
     assert [layer.training for layer in network] == [True, False, True]
+
+
+def test_a_compiled_network_and_its_loss_are_one_graph_for_all_networks_of_a_kind(monkeypatch):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append([node.name for node in graph.graph.nodes if node.op == "call_function"])
+        return graph.forward
+
+    compiled = torch.compile(module._mean_loss, dynamic=False, backend=backend, fullgraph=True)
+    monkeypatch.setattr(module, "_compiled_mean_loss", lambda: compiled)
+    points, labels = torch.randn(5, 2), torch.tensor([0, 1, 2, 1, 0])
+    torch.compiler.reset()
+    for seed in range(2):
+        network, twin = perceptron(seed), perceptron(seed)
+        assert mean_loss(twin, points, labels).item() == nn.functional.cross_entropy(twin(points), labels).item()
+        network.compile(backend=backend)
+        loss = mean_loss(network, points, labels)
+        loss.backward()
+        assert loss.item() == pytest.approx(mean_loss(twin, points, labels).item())
+        assert all(parameter.grad is not None for parameter in network.parameters())
+    assert len(graphs) == 1
+    assert "cross_entropy" in graphs[0]
+    mean_loss(network, points[:1], labels[:1])  # one sample is not worth compiling for
+    assert len(graphs) == 1

@@ -1,5 +1,4 @@
 import warnings
-from typing import ClassVar
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_met
 from tnlpad.methods import METHODS
 from tnlpad.methods.protocol import end_epoch, phase_of
 from tnlpad.training import engine as engines
-from tnlpad.training.engine import EAGER_STEPS, Captured, Eager, Replayed, choose_engine, own_stream
+from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, measure
 from tnlpad.training.schedule import set_learning_rate
 from tnlpad.types import Clock
@@ -71,43 +70,6 @@ def test_steps_from_a_plan_are_the_steps_from_a_loader(name, settings, monkeypat
     assert torch.equal(*losses)
     for a, b in zip(weights(first), weights(second), strict=True):
         assert torch.equal(a, b)
-
-
-class Uncaptured:
-    """Counts as captured, and is run as it is."""
-
-    made: ClassVar[list] = []
-
-    def __init__(self, function, *, eager_runs):
-        self.function, self.eager_runs, self.calls = function, eager_runs, 0
-        self.made.append(self)
-
-    def __call__(self):
-        self.eager_runs, self.calls = max(0, self.eager_runs - 1), self.calls + 1
-        return self.function()
-
-
-def test_several_steps_at_once_are_the_same_steps(monkeypatch):
-    monkeypatch.setattr(engines, "Captured", Uncaptured)
-    monkeypatch.setattr(engines, "STEPS_AT_ONCE", 4)
-    monkeypatch.setattr(Uncaptured, "made", [])
-    (first, loader, _), (second, other_loader, _) = (parts("tnlpad") for _ in range(2))
-    told, replayed = [], Replayed(second, other_loader)
-    losses = [trained(Eager(first, loader), first, 2), trained(replayed, second, 2)]
-    assert torch.equal(*losses)
-    clock = Clock(epoch=3, epochs=5)
-    replayed.epoch(clock, lambda *where: told.append(where))
-    assert told == [(3, step, len(loader)) for step in range(1, len(loader) + 1)]
-    full, short = divmod(len(loader.indices), loader.batch_size)
-    assert short
-    calls = {key[1:]: graph.calls for key, graph in replayed.graphs.items()}
-    several, rest = divmod(full, 4)
-    later, eager = (full - EAGER_STEPS) // 4, EAGER_STEPS  # the first epoch begins one by one
-    assert calls == {
-        (loader.batch_size, 4): later + 2 * several,
-        (loader.batch_size, 1): eager + (full - eager) % 4 + 2 * rest,
-        (short, 1): 3,
-    }
 
 
 @pytest.mark.parametrize("kind", [Eager, Replayed])
@@ -185,7 +147,7 @@ def test_graph_and_eager_agree_to_the_bit(method):
                     phases.add(phase_of(built))
             assert len(phases) == (2 if method in PHASES and method != "self" else 1)
             if kind is Replayed:
-                assert len(engine.graphs) == 3 * len(phases)  # several steps, one, and the short one
+                assert len(engine.graphs) == 2 * len(phases)
                 assert all(each.graph is not None for each in engine.graphs.values())
                 assert all(each.graph is not None for each in evaluator.passes.values())
             results.append((torch.cat(losses), weights(built), dict(built.selections), measured))

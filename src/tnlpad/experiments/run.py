@@ -1,7 +1,6 @@
 """Carries a run to its end: prepared, trained, shipped and recorded, from wherever it stands."""
 
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import torch
 from tnlpad import __version__
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.reporting import SILENT, Reporter
+from tnlpad.experiments.compiling import compiling
 from tnlpad.experiments.config import RunConfig, command, departures
 from tnlpad.experiments.own_data import prepare_own_data, remember, require_same
 from tnlpad.experiments.prepare import (
@@ -35,13 +35,6 @@ from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
 from tnlpad.training.measure import Sets
-
-# What decides over the kernels of a step; runs that agree in it differ only in their numbers.
-COMPILED_BY = (
-    *("dataset", "subset", "method", "network", "batch_size", "precision", "compiled", "stem_padding"),
-    *("validation", "validation_fraction", "resize", "crop", "crop_padding", "flip", "cutout"),
-)
-_compiled_for: tuple[Any, ...] = ()
 
 
 def run(
@@ -81,7 +74,6 @@ def run(
         folder.checkpoint_file.unlink(missing_ok=True)  # of a process that was killed after it had written the summary
         return checked(folder, config)
     began, place = time.time(), torch.device(device)
-    _keep_compiled_code_for(config)
     # Before anything is written: what cannot start leaves no trace.
     data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
     loader, streams = prepare_loader(config, data, place)
@@ -96,7 +88,13 @@ def run(
         folder.begin(config.to_json())
         if own is not None:
             remember(folder.path, own, data)
-        with _repeatable(config.seed, place):
+        with _repeatable(config.seed, place), compiling(config) as compiled:
+
+            def after_epoch(record: Record) -> None:
+                compiled()
+                if on_epoch is not None:
+                    on_epoch(record)
+
             try:
                 trained = train(
                     method,
@@ -112,7 +110,7 @@ def run(
                     checkpoint_every_seconds=checkpoint_every_seconds,
                     census=census,
                     on_step=on_step,
-                    on_epoch=on_epoch,
+                    on_epoch=after_epoch,
                 )
             except CheckpointError as error:
                 raise RecordError(str(error)) from error
@@ -122,18 +120,6 @@ def run(
         folder.finish(summarise(config, method, trained.history, data, place, time.time() - began))
         folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
     return folder
-
-
-def _keep_compiled_code_for(config: RunConfig) -> None:
-    """What was compiled for the previous run of this process serves this one if it is of the same kind.
-
-    Otherwise it goes: torch compiles a function for a handful of shapes and from then on, silently, no more.
-    """
-    global _compiled_for
-    kind = tuple(getattr(config, name) for name in COMPILED_BY)
-    if kind != _compiled_for and "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
-    _compiled_for = kind
 
 
 def checked(folder: RunFolder, config: RunConfig) -> RunFolder:

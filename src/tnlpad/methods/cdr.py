@@ -17,12 +17,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from tnlpad.core.parts import same_layout
 from tnlpad.core.select import kth_largest
-from tnlpad.methods.forward import forward
+from tnlpad.methods.forward import mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.selection import forget_rate, rounded_down
@@ -74,7 +73,7 @@ class Cdr:
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         (optimizer,) = self.optimizers
-        loss = F.cross_entropy(forward(self.network, batch.images), batch.labels)
+        loss = mean_loss(self.network, batch.images, batch.labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         hold_back(self.weights, self.keep)

@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from tnlpad.core.split import parameter_groups
-from tnlpad.methods.forward import forward
+from tnlpad.methods.forward import mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
@@ -42,7 +41,7 @@ class Standard:
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         (optimizer,) = self.optimizers
-        loss = F.cross_entropy(forward(self.network, batch.images), batch.labels)
+        loss = mean_loss(self.network, batch.images, batch.labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

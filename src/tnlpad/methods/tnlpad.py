@@ -15,13 +15,12 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, Penalty, PowerDecay, StepDecay
 from tnlpad.core.split import Init, parameter_groups
-from tnlpad.methods.forward import forward
+from tnlpad.methods.forward import mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
@@ -97,7 +96,7 @@ class Tnlpad:
         self.optimizer.start_epoch()
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
-        loss = F.cross_entropy(forward(self.network, batch.images), batch.labels)
+        loss = mean_loss(self.network, batch.images, batch.labels)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()

@@ -24,8 +24,10 @@ from tnlpad.types import Batch, BatchSource, Clock
 
 EngineName = Literal["auto", "eager", "graph"]
 EAGER_STEPS = 3  # of each size, before it is captured
-STEPS_AT_ONCE = 8  # in one graph, so that the host launches seldom: there may be more runs than cores
-LAUNCHES_AHEAD = 8  # of the GPU; it never runs dry, and the host is asleep most of the time
+# How far the host may be ahead of the GPU: enough that it never runs dry, and then the host sleeps, because there may
+# be more runs than cores. More than one step in a graph would launch less often, but long graphs of several runs get in
+# each other's way: with eight steps nine ResNets at once were a tenth slower.
+STEPS_AHEAD = 64
 Result = TypeVar("Result")
 OnStep = Callable[[int, int, int], None] | None  # told epoch, step and steps per epoch
 
@@ -83,49 +85,33 @@ class Eager:
 
 
 class Replayed:
-    """Steps as graphs: of several full batches, of one, and of the last batch of an epoch, which may be short."""
+    """Every step a graph, one for each phase and each size of batch: the last batch of an epoch may be short."""
 
     def __init__(self, method: Method, loader: PlannedSource, *, bf16: bool = False, compiled: bool = False) -> None:
         self.method, self.loader, self.bf16 = method, loader, bf16
         self.read = torch.compile(self._read, dynamic=False) if compiled else self._read
-        # By the method's phase, the size of a batch and the number of steps.
-        self.graphs: dict[tuple[Hashable, int, int], Captured[None]] = {}
+        self.graphs: dict[tuple[Hashable, int], Captured[None]] = {}
         # What a captured step reads and writes; made by the first epoch, kept for their addresses.
         self.plan = self.losses = self.place = self.advance = torch.empty(0)
 
     def epoch(self, clock: Clock, on_step: OnStep) -> Tensor:
         self._begin(self.loader.plan())
-        step, steps, full = 0, len(self.loader), len(self.plan) // self.loader.batch_size
+        rows, phase = len(self.plan), phase_of(self.method)
         launched: deque[torch.cuda.Event] = deque()
-        while step < steps:
-            size = self.loader.batch_size if step < full else len(self.plan) - full * self.loader.batch_size
-            count = self._carry_out(size, full - step, clock)
+        for step in range(len(self.loader)):
+            size = min(self.loader.batch_size, rows - step * self.loader.batch_size)
+            if (phase, size) not in self.graphs:
+                self.graphs[phase, size] = Captured(partial(self._step, size, clock), eager_runs=EAGER_STEPS)
+            with compiled_if(size == self.loader.batch_size):
+                self.graphs[phase, size]()
             if self.plan.is_cuda:
                 launched.append(reached())
-                if len(launched) > LAUNCHES_AHEAD:
+                if len(launched) > STEPS_AHEAD:
                     launched.popleft().synchronize()
-            for done in range(step + 1, step + count + 1):
-                _tell(on_step, clock, done, steps)
-            step += count
+            _tell(on_step, clock, step + 1, len(self.loader))
         if launched:
             launched.pop().synchronize()
         return self.losses.clone()
-
-    def _carry_out(self, size: int, left: int, clock: Clock) -> int:
-        """Launch as many steps at once as are known well enough and left of their size; returns how many."""
-        phase = phase_of(self.method)
-        single = self._graph(phase, size, 1, clock, eager_runs=EAGER_STEPS)
-        several = left >= STEPS_AT_ONCE and single.eager_runs == 0
-        count = STEPS_AT_ONCE if several else 1
-        with compiled_if(size == self.loader.batch_size):
-            (self._graph(phase, size, count, clock, eager_runs=0) if several else single)()
-        return count
-
-    def _graph(self, phase: Hashable, size: int, count: int, clock: Clock, *, eager_runs: int) -> "Captured[None]":
-        key = phase, size, count
-        if key not in self.graphs:
-            self.graphs[key] = Captured(partial(self._steps, size, count, clock), eager_runs=eager_runs)
-        return self.graphs[key]
 
     def _begin(self, plan: Tensor) -> None:
         if self.plan.shape != plan.shape:
@@ -135,14 +121,13 @@ class Replayed:
         self.plan.copy_(plan)
         self.place.zero_()
 
-    def _steps(self, size: int, count: int, clock: Clock) -> None:
+    def _step(self, size: int, clock: Clock) -> None:
         """What is captured. The clock would be frozen in it: methods read theirs from the device (see `Method`)."""
-        for _ in range(count):
-            batch = self.read(self.plan, self.place, size)
-            with torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.bf16):
-                loss = self.method.step(batch, clock)
-            self.losses.index_copy_(0, self.place[1:], loss.float().reshape(1))
-            self.place += self.advance
+        batch = self.read(self.plan, self.place, size)
+        with torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.bf16):
+            loss = self.method.step(batch, clock)
+        self.losses.index_copy_(0, self.place[1:], loss.float().reshape(1))
+        self.place += self.advance
 
     def _read(self, plan: Tensor, place: Tensor, size: int) -> Batch:
         return self.loader.batch(plan[place[:1] + torch.arange(size, device=plan.device)])
