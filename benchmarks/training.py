@@ -5,7 +5,7 @@
   transforms, every layer run twice (σ and γ) with the penalties by autograd, TF32, cuDNN's own choice of algorithms
 - saturated: standard at batch 1024, where the GPU has no idle corner left
 - packed: so many of our runs at once, each in its own process, under CUDA MPS where it is there; what runs alone does
-  so without MPS
+  so without MPS. Runs per hour are those of the recipe's epochs, steps alone: measuring after every epoch is not in it
 
 Each comparison takes turns; the numbers that count are ratios within a turn.
 
@@ -38,6 +38,7 @@ from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.core.split import parameter_groups
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
+from tnlpad.experiments.config import configure
 from tnlpad.experiments.mps import mps
 from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
@@ -282,12 +283,17 @@ def main() -> None:
         for entry in filter(None, arguments.packed.split(",")):
             task, count = entry.split(":")
             result = packed(task, arguments.method, int(count), arguments.seconds)
+            epochs = configure(task, noise="symmetric:0.4", method=arguments.method).epochs
+            result["runs_per_hour"] = 3600 * result["images_per_second"] / (TASKS[task][1] * epochs)
             record.setdefault("packed", {}).setdefault(task, {})[count] = result
             line = f"{task}: {count} at once {result['images_per_second']:.0f} images/s"
             if "images_per_second" in record and task == "cifar10":
                 result["share_of_saturated"] = result["images_per_second"] / record["images_per_second"]["saturated"]
                 line += f", {result['share_of_saturated']:.3f} of saturated"
-            print(f"{line}, {result['gigabytes_each']:.1f} GB each", flush=True)
+            print(
+                f"{line}, {result['runs_per_hour']:.0f} runs an hour, {result['gigabytes_each']:.1f} GB each",
+                flush=True,
+            )
     leave(record, arguments.save)
 
 

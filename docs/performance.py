@@ -117,17 +117,26 @@ def training_table(record: dict) -> str:
     }
     lines += ["", *(f"- **{label}: {spread(record[key])}" for key, label in labels.items())]
     if "packed" in record:
-        lines += ["", "Several runs at once, each in its own process:", "", PACKED_ROW, "|---|---:|---:|---:|---:|"]
+        lines += ["", PACKED_HEAD, "|---|---:|---:|---:|---:|---:|"]
     for task, counts in record.get("packed", {}).items():
         for count, result in counts.items():
             share = f"{result['share_of_saturated']:.3f}" if "share_of_saturated" in result else ""
-            lines.append(
-                f"| {task} | {count} | {result['images_per_second']:,.0f} | {share} | {result['gigabytes_each']:.1f} |"
+            cells = (
+                *(task, count, f"{result['images_per_second']:,.0f}", share),
+                *(
+                    f"{result['runs_per_hour']:.0f}" if "runs_per_hour" in result else "",
+                    f"{result['gigabytes_each']:.1f}",
+                ),
             )
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-PACKED_ROW = "| | runs | images per second together | share of saturated | GB each |"
+PACKED_HEAD = """
+Several runs at once, each in its own process. A run is all epochs of the dataset's recipe, training steps alone: what
+is measured after every epoch comes on top.
+
+| | at once | images per second together | share of saturated | runs per GPU-hour | GB each |"""
 
 
 def versions(record: dict) -> str:
