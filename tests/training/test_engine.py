@@ -1,3 +1,7 @@
+import json
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -11,7 +15,7 @@ from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_met
 from tnlpad.methods import METHODS
 from tnlpad.methods.protocol import end_epoch, phase_of
 from tnlpad.training import engine as engines
-from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, own_stream
+from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, compiled_repeatably, own_stream
 from tnlpad.training.measure import Evaluator, measure
 from tnlpad.training.schedule import set_learning_rate
 from tnlpad.types import Clock
@@ -122,6 +126,16 @@ def test_what_cannot_be_captured_goes_on_with_one_warning(monkeypatch):
         assert captured() == 4
 
 
+def test_what_is_compiled_does_not_depend_on_the_moment():
+    from torch._inductor import config as inductor
+
+    with compiled_repeatably(True):
+        assert inductor.deterministic
+    assert not inductor.deterministic
+    with compiled_repeatably(False):
+        assert not inductor.deterministic
+
+
 @on_gpu
 @pytest.mark.parametrize("method", METHODS)
 def test_graph_and_eager_agree_to_the_bit(method):
@@ -201,3 +215,21 @@ def test_a_run_on_the_gpu_killed_and_resumed_is_the_same_run(tmp_path):
 
     assert numbers(resumed) == numbers(whole)
     assert numbers(eager) == numbers(whole)
+
+
+@on_gpu
+def test_compiled_runs_in_two_processes_at_once_are_the_same_run(tmp_path):
+    """Neither what each compiles for itself nor that they share the GPU shows in their numbers."""
+    command = [sys.executable, "-m", "tnlpad", "train", "digits", "--noise", "symmetric:0.4", "--device", "cuda"]
+    caches = [{"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / f"cache-{n}")} for n in range(2)]
+    processes = [
+        subprocess.Popen([*command, "--set", "epochs=4", "--quiet", "--out", tmp_path / str(n)], env=os.environ | cache)
+        for n, cache in enumerate(caches)
+    ]
+    assert [process.wait() for process in processes] == [0, 0]
+    first, second = (
+        [{**json.loads(line), "seconds": None} for line in next((tmp_path / str(n)).glob("*/epochs.jsonl")).open()]
+        for n in range(2)
+    )
+    assert len(first) == 4
+    assert first == second

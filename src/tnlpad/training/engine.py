@@ -191,6 +191,25 @@ def own_stream(device: torch.device) -> Iterator[None]:
     outer.wait_stream(stream)
 
 
+@contextmanager
+def compiled_repeatably(compiled: bool) -> Iterator[None]:
+    """Within the block what is compiled is the same in every process.
+
+    Left to itself torch times several forms of a reduction and keeps the fastest of that moment. They add up in
+    different orders, so a run's numbers would depend on what else was running when it began.
+    """
+    if not compiled:
+        yield
+        return
+    from torch._inductor import config as inductor
+
+    if not hasattr(inductor, "deterministic"):  # before torch 2.10
+        yield
+        return
+    with inductor.patch(deterministic=True):
+        yield
+
+
 def compiled_if(wanted: bool) -> AbstractContextManager[object]:
     """Compiled networks are compiled for one size of batch: others run as they are, without minutes of compiling."""
     if wanted or "torch._dynamo" not in sys.modules:  # nothing is compiled yet, and looking costs a second
