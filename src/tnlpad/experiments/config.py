@@ -5,26 +5,24 @@ before hashing, so that one name never means two numbers. Device, output folder 
 """
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import inspect
 import json
-import math
-import re
 import shlex
-import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tnlpad.data.catalogue import find
 from tnlpad.data.own import DataShape
-from tnlpad.experiments.own_recipe import C2 as OWN_C2
+from tnlpad.experiments.method_recipes import assumed_rate, method_options, options_for_weights
 from tnlpad.experiments.own_recipe import own_recipe
-from tnlpad.experiments.recipes import C2, DATASET_DEFAULTS
-from tnlpad.experiments.semi_supervised import option_defaults, run_defaults
+from tnlpad.experiments.reading import as_text, check_name, nearest, read
+from tnlpad.experiments.recipes import DATASET_DEFAULTS
+from tnlpad.experiments.rules import check
+from tnlpad.experiments.semi_supervised import run_defaults
 from tnlpad.methods import METHODS
 from tnlpad.networks import NETWORKS
 from tnlpad.noise.errors import NoiseDataError
@@ -106,42 +104,6 @@ COMMON_DEFAULTS: dict[str, Any] = {
 }
 # ImageNet weights as everyone used them at the time; the later resnet50-11ad3fa6.pth comes from a stronger recipe.
 PRETRAINED = {("clothing1m", "imagenet_resnet50"): "resnet50-0676ba61.pth"}
-# Where labels are wrong as published, the share that methods may assume. Clothing1M's comes from the images that have
-# a label of both kinds; Food-101's nobody knows, and this is a guess.
-WRONG_AS_PUBLISHED = {
-    "food101": 0.2,
-    "clothing1m": 0.385,
-    # Counted by the authors of CIFAR-N, who had people label images that have labels.
-    "cifar10n aggregate": 0.0901,
-    "cifar10n random1": 0.1723,
-    "cifar10n random2": 0.1812,
-    "cifar10n random3": 0.1764,
-    "cifar10n worse": 0.4021,
-    "cifar100n fine": 0.4020,
-}
-# Not in the paper: what each method's authors use, with the datasets that they do not have treated as the nearest one.
-# For Clothing1M the nearest is CIFAR-10, with a fifth of its epochs.
-COTEACHING_PLUS_START = {
-    "mnist": 0,
-    "fashion_mnist": 5,
-    "cifar10": 20,
-    "cifar100": 5,
-    "cifar10n": 20,
-    "cifar100n": 5,
-    "food101": 5,
-    "clothing1m": 4,
-    "digits": 20,
-}
-CO_LAMBDA = {  # of JoCoR
-    "mnist": 0.95,
-    "fashion_mnist": 0.9,
-    "cifar100": 0.85,
-    "cifar100n": 0.85,
-    "food101": 0.85,
-    "digits": 0.5,
-}
-GRAY = ("mnist", "fashion_mnist", "digits")
-BOOLS: dict[Any, bool] = {True: True, False: False}
 OWN_ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure`, and of the command line
 
 
@@ -163,15 +125,15 @@ def configure(
     """
     own = dataset if isinstance(dataset, DataShape) else None
     name = find(dataset).name if isinstance(dataset, str) else dataset.name
-    _check_name("method", method, METHODS)
-    _check_name("protocol", protocol, typing.get_args(Protocol))
+    check_name("method", method, METHODS)
+    check_name("protocol", protocol, typing.get_args(Protocol))
     spec = parse_noise(noise)
     values = {**COMMON_DEFAULTS, **_recipe(name, own), **run_defaults(method, name), "data": own}
     values |= {"dataset": name, "noise": str(spec), "protocol": protocol, "method": method, "seed": seed}
-    values |= {"noise_rate": _assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
+    values |= {"noise_rate": assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
     values["network"] = values["network"] if network is None else network
     values |= _of_network(values["network"], name, protocol)
-    options = _method_defaults(method, name, protocol, spec) | _of_weights(method, values["pretrained"])
+    options = method_options(method, name, protocol, spec) | options_for_weights(method, values["pretrained"])
     config = RunConfig(**values, options=options)
     return with_settings(config, settings or {})
 
@@ -186,15 +148,15 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     own: dict[str, Any] = {}
     for key, value in settings.items():
         target, hints = _place(key, config.method)
-        (values if target == "run" else own)[key] = _read(key, value, hints[key])
+        (values if target == "run" else own)[key] = read(key, value, hints[key])
     if "network" in values:
         values = _of_network(values["network"], config.dataset, config.protocol) | values
     options = dict(config.options)
-    if "pretrained" in values and _of_weights(config.method, config.pretrained).items() <= options.items():
-        options |= _of_weights(config.method, values["pretrained"])
+    if "pretrained" in values and options_for_weights(config.method, config.pretrained).items() <= options.items():
+        options |= options_for_weights(config.method, values["pretrained"])
     options |= own
     changed = dataclasses.replace(config, **values, options=options)
-    _check(changed)
+    check(changed)
     return changed
 
 
@@ -232,31 +194,24 @@ def command(config: RunConfig) -> str:
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
     words += ["--seed", str(config.seed)]
     for name, value in departures(config).items():
-        words += ["--set", f"{name}={_as_text(value)}"]
+        words += ["--set", f"{name}={as_text(value)}"]
     return shlex.join(words)
-
-
-def _as_text(value: Any) -> str:
-    """As `_read` reads it."""
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:
     """The configuration that `to_json` wrote; one changed by hand is read as strictly as a command line."""
     if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {"data"}:
         raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
-    values = {key: _read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
+    values = {key: read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
     values["data"] = shape = _own_shape(plain.get("data"))
     values["dataset"] = find(values["dataset"]).name if shape is None else shape.name
     values["noise"] = str(parse_noise(values["noise"]))
-    _check_name("method", values["method"], METHODS)
+    check_name("method", values["method"], METHODS)
     own, given = _method_hints(values["method"]), plain["options"]
     if not isinstance(given, Mapping) or own.keys() != given.keys():
         raise ValueError(f"options={given!r}: {values['method']} has {', '.join(own) or 'none'}.")
-    config = RunConfig(**values, options={key: _read(key, given[key], hint) for key, hint in own.items()})
-    _check(config)
+    config = RunConfig(**values, options={key: read(key, given[key], hint) for key, hint in own.items()})
+    check(config)
     return config
 
 
@@ -266,7 +221,7 @@ def _own_shape(plain: Any) -> DataShape | None:
     hints = typing.get_type_hints(DataShape)
     if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
         raise ValueError(f"data={plain!r}: own data are described by {', '.join(hints)}.")
-    return DataShape(**{key: _read(key, plain[key], hint) for key, hint in hints.items()})
+    return DataShape(**{key: read(key, plain[key], hint) for key, hint in hints.items()})
 
 
 def check_noise_file(config: RunConfig) -> None:
@@ -279,29 +234,10 @@ def check_noise_file(config: RunConfig) -> None:
 
 def _of_network(network: str, dataset: str, protocol: Protocol) -> dict[str, Any]:
     """What goes with a network: a stem as everyone builds it or as the paper's authors did; weights to begin with."""
-    _check_name("network", network, NETWORKS)
+    check_name("network", network, NETWORKS)
     choice = "stem_padding" in inspect.signature(NETWORKS[network]).parameters
     padding = 0 if protocol == "authors" else 1
     return {"stem_padding": padding if choice else None, "pretrained": PRETRAINED.get((dataset, network))}
-
-
-def _of_weights(method: str, pretrained: str | None) -> dict[str, Any]:
-    """What goes with pretrained weights: no random γ, in which all that they know would drown."""
-    if not _decomposes(method):
-        return {}
-    return {"init": dataclasses.asdict(METHODS[method].config())["init"] if pretrained is None else "zero"}
-
-
-def _decomposes(method: str) -> bool:
-    """TNLPAD, alone or in a combination."""
-    return method == "tnlpad" or method.endswith("+tnlpad")
-
-
-def _assumed_rate(method: str, dataset: str, spec: NoiseSpec) -> float | None:
-    if spec.noise_rate is None:
-        return WRONG_AS_PUBLISHED.get(f"{dataset} {spec.human}" if spec.human else dataset)
-    # The authors of JoCoR halve it for asymmetric noise, where half of the classes keep their labels.
-    return spec.noise_rate / 2 if method == "jocor" and spec.kind == "asymmetric" else spec.noise_rate
 
 
 def _digest(spec: NoiseSpec) -> str | None:
@@ -315,130 +251,6 @@ def _digest(spec: NoiseSpec) -> str | None:
         ) from error
 
 
-def _method_defaults(method: str, dataset: str, protocol: Protocol, spec: NoiseSpec) -> dict[str, Any]:
-    options = dataclasses.asdict(METHODS[method].config()) | option_defaults(method, dataset, spec)
-    if _decomposes(method):
-        options["c2"] = C2.get(dataset, OWN_C2)
-        if protocol == "authors":
-            options["judge_by"] = "sigma_chosen_by_w"
-    elif method == "coteaching_plus":
-        options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, options["init_epoch"])
-    elif method == "jocor":
-        options["co_lambda"] = _co_lambda(dataset, spec.noise_rate or 0.0, options["co_lambda"])
-    elif method == "adacorr":
-        options["start_epoch"] = _adacorr_start(dataset, spec)
-        options["update_epoch"] = options["start_epoch"] + (1 if dataset == "clothing1m" else 5)
-    elif method == "sigua" and dataset in GRAY and spec.kind == "pairflip":
-        options |= {"sigua_scale": 0.001, "sigua_rate": 0.7}
-    return options
-
-
-def _co_lambda(dataset: str, noise_rate: float, default: float) -> float:
-    if dataset.startswith("cifar10") and not dataset.startswith("cifar100") and noise_rate >= 0.8:
-        return 0.65
-    return CO_LAMBDA.get(dataset, default)
-
-
-def _adacorr_start(dataset: str, spec: NoiseSpec) -> int:
-    """Earlier where wrong labels are learnt early: by the gray datasets, from similar classes, under heavy noise."""
-    heavy = (spec.noise_rate or 0.0) >= 0.8
-    if dataset in GRAY:
-        return 5 if heavy or spec.kind == "asymmetric" else 10
-    if dataset == "clothing1m":
-        return 5
-    if dataset.startswith("cifar100") or dataset == "food101":
-        return 30 if heavy else 25
-    return 20 if heavy or spec.kind == "asymmetric" else 25
-
-
-WEIGHTS_NAME = re.compile(r"[^/\\]+-[0-9a-f]{8,64}\.(pth|pt|safetensors)")
-# What a value must be, in words and as a test; None is left to the fields that may be None.
-RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "seed": ("a whole number >= 0", lambda value: value >= 0),
-    "epochs": ("at least 1", lambda value: value >= 1),
-    "batch_size": ("at least 1", lambda value: value >= 1),
-    "batches_per_epoch": ("at least 1, or none", lambda value: value >= 1),
-    "learning_rate": ("a number > 0", lambda value: value > 0),
-    "milestones": ("epochs in ascending order", lambda value: list(value) == sorted({*value}) and all(value)),
-    "decay": ("in (0, 1]", lambda value: 0 < value <= 1),
-    "momentum": ("in [0, 1)", lambda value: 0 <= value < 1),
-    "weight_decay": ("a number >= 0", lambda value: value >= 0),
-    "validation_fraction": ("in (0, 1), since validation chooses the epoch", lambda value: 0 < value < 1),
-    "subset": ("a number of images >= 1, or none", lambda value: value >= 1),
-    "resize": ("a number of pixels >= 1, or none", lambda value: value >= 1),
-    "crop": ("a number of pixels >= 1, or none", lambda value: value >= 1),
-    "crop_padding": ("a number of pixels >= 0", lambda value: value >= 0),
-    "cutout": ("a number of pixels >= 0", lambda value: value >= 0),
-    "stem_padding": ("a number of pixels >= 0, or none", lambda value: value >= 0),
-    "pretrained": (
-        "the name of a file in the folder `weights` below the root of datasets that ends in the first digits of its "
-        "SHA-256, such as resnet50-0676ba61.pth, or none",
-        lambda value: WEIGHTS_NAME.fullmatch(value) is not None,
-    ),
-    "noise_rate": ("in [0, 1), or none", lambda value: 0 <= value < 1),
-    "patience": ("at least 1 epoch, or none", lambda value: value >= 1),
-}
-
-
-def _check(config: RunConfig) -> None:
-    _check_name("network", config.network, NETWORKS)
-    for name, (rule, holds) in RULES.items():
-        value = getattr(config, name)
-        if value is not None and not holds(value):
-            raise ValueError(f"{name}={value!r}: must be {rule}.")
-    _check_images(config)
-
-
-def _check_images(config: RunConfig) -> None:
-    """Images in files are resized, cropped and never all in memory; those in memory are taken as they are."""
-    if config.data is not None:
-        _check_own(config, config.data)
-        return
-    info, in_files = find(config.dataset), find(config.dataset).image_shape is None
-    for name in ("crop_padding", "cutout") if in_files else ("resize", "crop", "subset", "batches_per_epoch"):
-        if value := getattr(config, name):
-            where, others = ("are read from files", "in memory") if in_files else ("fit into memory", "in files")
-            raise ValueError(f"{name}={value}: is for images {others}, and those of {info.name} {where}. Leave it out.")
-    if in_files and not 1 <= (config.crop or 0) <= (config.resize or 0):
-        raise ValueError(
-            f"resize={config.resize}, crop={config.crop}: images of {info.name} are resized, and a square is cut out "
-            "of them that must fit into what they are resized to. Give both."
-        )
-    if in_files and parse_noise(config.noise).kind == "instance":
-        raise ValueError(
-            f"noise={config.noise!r}: depends on all images at once, and those of {info.name} do not fit into memory. "
-            "Use another kind, or a file of labels."
-        )
-    if config.validation == "clean" and config.dataset != "clothing1m":
-        raise ValueError(f"validation='clean': no clean validation set was published for {info.name}. Use 'noisy'.")
-
-
-# What does nothing to own data of a kind, unless they are image files that are streamed.
-WITHOUT_EFFECT = {
-    "images": ("resize", "crop", "batches_per_epoch", "subset"),
-    "files": ("batches_per_epoch", "subset"),
-    "features": ("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
-}
-
-
-def _check_own(config: RunConfig, own: DataShape) -> None:
-    """Image files are decoded once and kept in memory, unless a random part is cut out of them each time."""
-    streamed = own.kind == "files" and config.crop is not None
-    for name in ("crop_padding", "cutout", "subset") if streamed else WITHOUT_EFFECT[own.kind]:
-        if value := getattr(config, name):
-            what = "images streamed from files" if streamed else f"{own.kind} in memory"
-            raise ValueError(f"{name}={value}: has no meaning for {what}. Leave it out.")
-    if own.kind == "files" and (config.resize is None or (config.crop or 1) > config.resize):
-        raise ValueError(
-            f"resize={config.resize}, crop={config.crop}: images in files are resized, and a square that is cut out of "
-            "them must fit into what they are resized to."
-        )
-    if parse_noise(config.noise).kind == "instance" and (streamed or own.kind == "features"):
-        raise ValueError(f"noise={config.noise!r}: depends on images that are in memory. Use another kind.")
-    if config.validation == "clean":
-        raise ValueError("validation='clean': nobody knows which labels of own data are right. Use 'noisy'.")
-
-
 def _place(key: str, method: str) -> tuple[Literal["run", "method"], dict[str, Any]]:
     method_hints = _method_hints(method)
     fixed = {*OWN_ARGUMENTS, "options", "noise_file_sha256", "data"}
@@ -450,75 +262,10 @@ def _place(key: str, method: str) -> tuple[Literal["run", "method"], dict[str, A
     if key in method_hints:
         return "method", method_hints
     known = sorted((RUN_HINTS.keys() - fixed) | method_hints.keys())
-    raise ValueError(f"{key!r} is no setting of this run{_nearest(key, known)} There are: {', '.join(known)}.")
+    raise ValueError(f"{key!r} is no setting of this run{nearest(key, known)} There are: {', '.join(known)}.")
 
 
 @functools.cache
 def _method_hints(method: str) -> dict[str, Any]:
     """The type of each option; looked up once, since a plan has thousands of configurations."""
     return typing.get_type_hints(METHODS[method].config)
-
-
-def _check_name(what: str, name: str, known: Iterable[str]) -> None:
-    if name not in (names := list(known)):
-        raise ValueError(f"{what}={name!r} is unknown{_nearest(name, names)} There are: {', '.join(names)}.")
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else "."
-
-
-def _read(key: str, value: Any, hint: Any) -> Any:
-    """A command line's text as a field's type; other values are taken if they are of that type."""
-    choices = [hint] if not isinstance(hint, types.UnionType) else list(hint.__args__)
-    for choice in sorted(choices, key=lambda choice: choice is not type(None)):  # "none" is a text as well
-        try:
-            return _read_one(value, choice)
-        except (ValueError, TypeError):
-            continue
-    names = " or ".join(_words(choice) for choice in choices)
-    raise ValueError(f"{key}={value!r}: must be {names}.")
-
-
-def _read_one(value: Any, choice: Any) -> Any:
-    if typing.get_origin(choice) is Literal:
-        return _one_of(value, {text: text for text in typing.get_args(choice)})
-    if typing.get_origin(choice) is tuple:
-        parts = [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-        return tuple(_read_one(part, int) for part in parts)
-    if choice is type(None):
-        return _one_of(value, {None: None, "none": None})
-    if choice is bool:
-        return _one_of(value.lower() if isinstance(value, str) else value, {"true": True, "false": False, **BOOLS})
-    if choice is str:
-        return _text(value)
-    return _number(value, choice)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _number(value: Any, kind: type[int] | type[float]) -> int | float:
-    if isinstance(value, bool):
-        raise TypeError
-    number = kind(value)
-    if not math.isfinite(number) or (isinstance(value, float) and number != value):  # 2.5 is no whole number
-        raise ValueError
-    return number
-
-
-def _one_of(value: Any, known: Mapping[Any, Any]) -> Any:
-    if value not in known:
-        raise ValueError
-    return known[value]
-
-
-def _words(choice: Any) -> str:
-    if typing.get_origin(choice) is Literal:
-        return " or ".join(typing.get_args(choice))
-    names = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
-    return names.get(choice, "whole numbers separated by commas" if typing.get_origin(choice) is tuple else "text")
