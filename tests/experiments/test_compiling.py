@@ -13,7 +13,7 @@ from tnlpad.experiments.executors import available_cores
 @pytest.fixture(autouse=True)
 def alone(tmp_path, monkeypatch):
     """As in a process that has compiled nothing, with a cache of its own."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "not yet"))
     monkeypatch.setattr(module, "_compiled_for", ())
     resets = []
     monkeypatch.setattr(torch.compiler, "reset", lambda: resets.append(1))

@@ -5,7 +5,9 @@ cores, while the others wait: they find its kernels in torch's cache on disk. Wi
 the same kernels twenty times over.
 """
 
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -55,7 +57,9 @@ def compiling(config: RunConfig) -> Iterator[Callable[[], None]]:
 
 
 def _lock(kind: tuple[Any, ...]) -> FileLock:
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
+    """In the folder where torch keeps what it compiled, or beside it."""
+    folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    user = os.getuid() if hasattr(os, "getuid") else ""  # people share the folder, and not its locks
     name = sha256(repr((torch.__version__, kind)).encode()).hexdigest()[:16]
-    return FileLock(Path(cache_dir()) / f"tnlpad-{name}.lock")
+    return FileLock(folder / f"tnlpad-compiling-{user}-{name}.lock")
