@@ -59,7 +59,16 @@ TASKS = {  # name: network, samples, channels, side, batch, augmentation
 class Ours:
     """Epochs of one method on random images, as the training loop runs them."""
 
-    def __init__(self, task: str, method: str, device: str, *, batch: int | None = None, samples: int | None = None):
+    def __init__(
+        self,
+        task: str,
+        method: str,
+        device: str,
+        *,
+        batch: int | None = None,
+        samples: int | None = None,
+        bf16: bool = True,
+    ) -> None:
         network, size, channels, side, usual_batch, augmentation = TASKS[task]
         size, self.batch = samples or size, batch or usual_batch
         place, generator = torch.device(device), torch.Generator().manual_seed(0)
@@ -101,7 +110,7 @@ class Ours:
         )
         entry = METHODS[method]
         self.method = entry.build(entry.config(), setup)
-        self.engine = choose_engine("auto", self.method, loader, device=place, bf16=cuda, compiled=cuda)
+        self.engine = choose_engine("auto", self.method, loader, device=place, bf16=bf16 and cuda, compiled=cuda)
         self.place, self.steps, self.samples, self.epochs = place, len(loader), size, 0
 
     def epoch(self) -> float:
@@ -178,14 +187,14 @@ def timed(step: Callable[[], object], count: int, device: str) -> float:
     return (time.perf_counter() - began) / count
 
 
-def packed(task: str, method: str, processes: int, seconds: float) -> dict[str, float]:
+def packed(task: str, method: str, processes: int, seconds: float, bf16: bool) -> dict[str, float]:
     """Images per second of so many runs at once, each a process of its own; all are warm before the clock starts."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.training", "--child", folder, "--task", task, "--method", method]
+        command += ["--seconds", str(seconds), *([] if bf16 else ["--float32"])]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         children = [
-            subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True, env=environment)
-            for _ in range(processes)
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(processes)
         ]
         while len(list(Path(folder).glob("ready-*"))) < processes:
             if any(child.poll() for child in children):
@@ -199,10 +208,10 @@ def packed(task: str, method: str, processes: int, seconds: float) -> dict[str, 
     }
 
 
-def child(folder: Path, task: str, method: str, seconds: float) -> None:
+def child(folder: Path, task: str, method: str, seconds: float, bf16: bool) -> None:
     """One of the packed runs: warm up, wait for the others, train for a while."""
     torch.set_num_threads(1)
-    run = Ours(task, method, "cuda")
+    run = Ours(task, method, "cuda", bf16=bf16)
     run.epoch()
     (folder / f"ready-{os.getpid()}").touch()
     while not (folder / "go").exists():
@@ -256,12 +265,13 @@ def main() -> None:
     parser.add_argument("--task", default="cifar10", choices=list(TASKS), help=argparse.SUPPRESS)
     parser.add_argument("--method", default="tnlpad", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--float32", action="store_true", help="what is packed in single precision")
     parser.add_argument("--skip-steps", action="store_true", help="only what is packed")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.child, arguments.task, arguments.method, arguments.seconds)
+        child(arguments.child, arguments.task, arguments.method, arguments.seconds, not arguments.float32)
         return
     record: dict[str, Any] = {
         "benchmark": "training",
@@ -271,7 +281,8 @@ def main() -> None:
         "turns": arguments.turns,
         "workers": arguments.workers,
         "command": f"python -m benchmarks.training --device {arguments.device} --turns {arguments.turns}"
-        + (f" --packed {arguments.packed}" if arguments.packed else ""),
+        + (f" --packed {arguments.packed}" if arguments.packed else "")
+        + (" --float32" if arguments.float32 else ""),
     }
     if not arguments.skip_steps:
         record |= compare_steps(arguments.device, arguments.turns, arguments.workers)
@@ -282,7 +293,7 @@ def main() -> None:
     with mps(arguments.device if arguments.packed else "cpu", say=lambda line: print(line, file=sys.stderr)):
         for entry in filter(None, arguments.packed.split(",")):
             task, count = entry.split(":")
-            result = packed(task, arguments.method, int(count), arguments.seconds)
+            result = packed(task, arguments.method, int(count), arguments.seconds, not arguments.float32)
             epochs = configure(task, noise="symmetric:0.4", method=arguments.method).epochs
             result["runs_per_hour"] = 3600 * result["images_per_second"] / (TASKS[task][1] * epochs)
             record.setdefault("packed", {}).setdefault(task, {})[count] = result
