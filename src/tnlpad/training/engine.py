@@ -90,9 +90,10 @@ class Replayed:
     def __init__(self, method: Method, loader: PlannedSource, *, bf16: bool = False, compiled: bool = False) -> None:
         self.method, self.loader, self.bf16 = method, loader, bf16
         self.read = torch.compile(self._read, dynamic=False) if compiled else self._read
+        self.note = torch.compile(self._note, dynamic=False) if compiled else self._note
         self.graphs: dict[tuple[Hashable, int], Captured[None]] = {}
         # What a captured step reads and writes; made by the first epoch, kept for their addresses.
-        self.plan = self.losses = self.place = self.advance = torch.empty(0)
+        self.plan = self.losses = self.place = torch.empty(0)
 
     def epoch(self, clock: Clock, on_step: OnStep) -> Tensor:
         self._begin(self.loader.plan())
@@ -116,8 +117,7 @@ class Replayed:
     def _begin(self, plan: Tensor) -> None:
         if self.plan.shape != plan.shape:
             self.plan, self.losses = plan, torch.zeros(len(self.loader), device=plan.device)
-            self.place = torch.zeros(2, dtype=torch.int64, device=plan.device)  # the next row and the next step
-            self.advance = torch.tensor([self.loader.batch_size, 1], device=plan.device)
+            self.place = torch.zeros(1, dtype=torch.int64, device=plan.device)  # the number of the next step
         self.plan.copy_(plan)
         self.place.zero_()
 
@@ -126,11 +126,15 @@ class Replayed:
         batch = self.read(self.plan, self.place, size)
         with torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.bf16):
             loss = self.method.step(batch, clock)
-        self.losses.index_copy_(0, self.place[1:], loss.float().reshape(1))
-        self.place += self.advance
+        self.note(self.losses, self.place, loss)
 
     def _read(self, plan: Tensor, place: Tensor, size: int) -> Batch:
-        return self.loader.batch(plan[place[:1] + torch.arange(size, device=plan.device)])
+        return self.loader.batch(plan[place * self.loader.batch_size + torch.arange(size, device=plan.device)])
+
+    @staticmethod
+    def _note(losses: Tensor, place: Tensor, loss: Tensor) -> None:
+        losses.index_copy_(0, place, loss.float().reshape(1))
+        place += 1
 
 
 def _tell(on_step: OnStep, clock: Clock, step: int, steps: int) -> None:
