@@ -19,7 +19,8 @@ from pathlib import Path
 from benchmarks.machine import leave, machine, versions
 from tnlpad.experiments.config import RunConfig, configure
 from tnlpad.experiments.executors import Outcome, execute
-from tnlpad.experiments.grid import Job, Result, folder_of, run_grid
+from tnlpad.experiments.failures import Result
+from tnlpad.experiments.grid import Job, folder_of, run_grid
 from tnlpad.experiments.reproduce import experiments, look, plan
 
 SIMULATED_CELLS = 288
@@ -29,6 +30,7 @@ def finish(run_id: str, config: dict[str, object], out: Path) -> None:
     """A finished run's files, as large as real ones."""
     folder = out / run_id
     folder.mkdir(parents=True)
+    epochs = int(str(config["epochs"]))
     judged = {name: {"test_accuracy": 0.9, "test_loss": 0.3, "memorised": 0.1} for name in ("sigma", "w")}
     epoch = {"epoch": 1, "validation_accuracy": 0.8, "test_accuracy": 0.9, "judged": judged}
     summary = {
@@ -37,11 +39,14 @@ def finish(run_id: str, config: dict[str, object], out: Path) -> None:
         "settings": {},
         "chosen": epoch,
         "last": epoch,
-        "epochs_run": config["epochs"],
+        "selection": "first epoch of the highest noisy validation accuracy",
+        "epochs_run": epochs,
         "seconds": {"this_process": 100.0, "epochs": 100.0},
     }
     (folder / "config.json").write_text(json.dumps(config, indent=1))
-    (folder / "epochs.jsonl").write_text("".join(json.dumps({**epoch, "epoch": t}) + "\n" for t in range(1, 101)))
+    lines = (json.dumps({**epoch, "epoch": number}) + "\n" for number in range(1, epochs + 1))
+    (folder / "epochs.jsonl").write_text("".join(lines))
+    (folder / "model.safetensors").write_bytes(b"")
     (folder / "summary.json").write_text(json.dumps(summary, indent=1))
 
 
@@ -81,7 +86,7 @@ def driver_milliseconds(runs: int, jobs: int) -> float:
     configs: list[RunConfig] = [configure("digits", noise="symmetric:0.4", seed=seed) for seed in range(runs)]
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        ended = sum(each.error is None for each in run_grid(configs, Path(folder), execute=with_stub))
+        ended = sum(each.failure is None for each in run_grid(configs, Path(folder), execute=with_stub))
         spent = time.process_time() - began
     assert ended == runs
     return 1000 * spent / runs

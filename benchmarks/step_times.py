@@ -2,8 +2,9 @@
 
 Steps come from `steps-DEVICE.json` in the records. A device without one has its single measured step, that of ResNet-18
 in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: small
-networks are limited by other things. What a method costs comes from `methods-DEVICE.json`, else from the number of its
-networks; what a semi-supervised one costs, from its passes.
+networks are limited by other things. What a step takes of a GPU that several runs share comes from what
+`training-DEVICE.json` has packed: the images per second of all of them together. What a method costs comes from
+`methods-DEVICE.json`, else from the number of its networks; what a semi-supervised one costs, from its passes.
 
     python -m benchmarks.step_times
 """
@@ -40,6 +41,23 @@ def scaled(reference: dict[str, Any]) -> list[dict[str, Any]]:
     return [each | {"step_ms": step_ms * max(0.1, multiply_adds(each) * each["batch"] / work)} for each in recipes()]
 
 
+def shared(device: str, costs: dict[str, float]) -> list[dict[str, Any]]:
+    """By how many run at once, the time of the GPU that a step of each takes, as of plain training."""
+    found = record("training", device) or {}
+    words = found.get("command", "").split()
+    method = words[words.index("--method") + 1] if "--method" in words else "tnlpad"
+    sharing = []
+    for task, counts in found.get("packed", {}).items():
+        config = configure(task, noise="symmetric:0.4")
+        step = next(
+            each for each in recipes() if each["network"] == config.network and each["batch"] == config.batch_size
+        )
+        for count, measured in counts.items():
+            step_ms = 1000 * config.batch_size / measured["images_per_second"] / costs[method]
+            sharing.append(step | {"at_once": int(count), "step_ms": step_ms})
+    return sharing
+
+
 def times(device: str) -> dict[str, Any]:
     measured, single, methods = (record(name, device) for name in ("steps", "optimizer_step", "methods"))
     source = measured or single
@@ -48,11 +66,16 @@ def times(device: str) -> dict[str, Any]:
     basis = "measured" if measured else f"{source['network']} measured, others scaled by their multiply-adds"
     costs = {name: methods["over_standard"][name]["median"] if methods else floor(name) for name in NAMES}
     basis += "" if methods else "; methods by their number of networks"
+    basis += "; semi-supervised ones by their passes, larger batches in proportion"
+    sharing = shared(device, costs)
+    for step in sharing:
+        basis += f"; {step['network']} with batches of {step['batch']}, {step['at_once']} runs at once: measured"
+    alone = with_larger_batches(measured["steps"] if measured else scaled(source))
     return {
         "machine": source["machine"],
         "engine": source["engine"],
-        "basis": basis + "; semi-supervised ones by their passes, larger batches in proportion",
-        "steps": with_larger_batches(measured["steps"] if measured else scaled(source)),
+        "basis": basis,
+        "steps": [step | {"at_once": 1} for step in alone] + sharing,
         "methods": costs | PASSES,
     }
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from tnlpad.cli.report import dataset_facts
 from tnlpad.records.archive import FinishedRecord, Problem, finished_records
 from tnlpad.report.datasets import datasets_markdown
-from tnlpad.report.formats import markdown
+from tnlpad.report.groups import Group
 from tnlpad.report.layout import Block, blocks
-from tnlpad.report.results import TITLES, Entry, Group, TableResults, table_results
+from tnlpad.report.markdown import markdown
+from tnlpad.report.results import TITLES, Entry, TableResults, table_results
 from tnlpad.report.results_page import verdict
 from tnlpad.report.tables import spread_text
 

@@ -56,6 +56,7 @@ def write_run(
     history = [epoch_record(config.method, k + 1, test, memorised * ((k + 1) / epochs)) for k, test in enumerate(tests)]
     for record in history:
         folder.append_epoch(record)
+    folder.model_file.write_bytes(b"weights")
     best = max(history, key=lambda record: (record["validation_accuracy"], -record["epoch"]))
     folder.finish(
         {

@@ -14,7 +14,9 @@ LINES = 60
 
 
 def test_all_are_here():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} >= {"tabular", "text", "own_loop", "lightning_module"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} >= {
+        *("tabular", "text", "own_loop", "lightning_module", "image_folder"),
+    }
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "suspects": {"types", "records"},
     "report": {"records", "paper"},
     "integrations": {"experiments", "suspects", "core"},
+    "fitting": {"experiments", "suspects", "core"},
     "cli": RUNS | {"experiments", "suspects", "report", "integrations"},
     "__main__": {"cli"},
 }

@@ -11,16 +11,30 @@ if TYPE_CHECKING:
     from tnlpad.core.batchnorm import reestimated_batchnorm as reestimated_batchnorm
     from tnlpad.core.decomposition import Decomposition as Decomposition
     from tnlpad.core.split import parameter_groups as parameter_groups
+    from tnlpad.data.errors import DataError as DataError
+    from tnlpad.fitting import Result as Result
+    from tnlpad.fitting import fit as fit
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "DataError": "tnlpad.data.errors",
     "Decomposition": "tnlpad.core.decomposition",
+    "Result": "tnlpad.fitting",
+    "fit": "tnlpad.fitting",
     "parameter_groups": "tnlpad.core.split",
     "reestimated_batchnorm": "tnlpad.core.batchnorm",
 }
 
-__all__ = ["Decomposition", "__version__", "parameter_groups", "reestimated_batchnorm"]
+__all__ = [
+    "DataError",
+    "Decomposition",
+    "Result",
+    "__version__",
+    "fit",
+    "parameter_groups",
+    "reestimated_batchnorm",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -80,6 +80,14 @@ def test_many_classes_and_long_names_stay_readable(tmp_path):
     assert max(map(len, result.stdout.splitlines())) < 1200
 
 
+def test_names_do_not_command_the_terminal(tmp_path):
+    class_folders(tmp_path, ("a\x1b[2Jb", "new\nline"))
+    result = clean(check(tmp_path))
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert "classes: a\\x1b[2Jb 3, new\\nline 3\n" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -94,6 +102,31 @@ def test_tables_that_cannot_be_used(tmp_path, content, message):
     result = clean(check(tmp_path / "x.csv"))
     assert result.exit_code == 3
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros((0, 4)), "y": np.zeros(0)}, "holds no samples"),
+        ({"x": np.full((4, 3), np.nan), "y": np.arange(4)}, "none of its 4 samples can be used"),
+        ({"x": np.full((4, 3, 8, 8), np.nan), "y": np.arange(4)}, "NaN or infinity"),
+        ({"x": np.zeros((4, 2)), "y": np.zeros(4)}, "is only '0'"),
+        ({"x": np.zeros((4, 2)), "y": np.eye(4)}, "one label per sample"),
+    ],
+)
+def test_arrays_that_cannot_be_used(tmp_path, arrays, message):
+    np.savez(tmp_path / "x.npz", **arrays)
+    result = clean(check(tmp_path / "x.npz"))
+    assert result.exit_code == 3
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_table_of_another_encoding_is_told_how_to_be_saved(tmp_path, encoding):
+    (tmp_path / "x.csv").write_bytes("path,label\nx.png,käse\n".encode(encoding))
+    result = clean(check(tmp_path / "x.csv"))
+    assert result.exit_code == 3
+    assert "Save it as UTF-8" in result.stderr
 
 
 def test_nothing_there(tmp_path):

@@ -1,17 +1,18 @@
 import csv
 import json
+import shlex
 
+import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli import trained
+from tests.cli.trained import document, own_data
 from tests.suspects.made import made_run
-from tnlpad.cli import app
-
-runner = CliRunner()
+from tnlpad.data.own import open_dataset
 
 
 def asked(*words):
-    return runner.invoke(app, ["clean", *map(str, words)])
+    return trained.asked("clean", *words)
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def test_labels_are_corrected_and_the_original_kept(run, tmp_path):
         "kept": 600,
         "corrected": len(changed),
         "dropped": 0,
+        "next": None,
     }
     assert changed
     assert all(row["label"] != row["original_label"] for row in changed)
@@ -53,3 +55,106 @@ def test_wrong_words_are_usage_errors(run, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert asked(run, *words).exit_code == 2
     assert not (tmp_path / "m.csv").exists()
+
+
+def test_what_a_person_decided_counts(run, tmp_path):
+    ids = [row["id"] for row in _written(run, tmp_path, "--confidence", 1)]
+    (tmp_path / "review.csv").write_text(f"id,label\n{ids[0]},bee\n{ids[1]},\n")
+    table = _written(run, tmp_path, "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert [row["id"] for row in table] == [ids[0], *ids[2:]]
+    assert table[0]["label"] == "bee"
+    assert not any(row["changed"] == "yes" for row in table[1:])
+    (tmp_path / "review.csv").write_text("id,label\nelsewhere,bee\n")
+    result = asked(run, "--out", tmp_path / "m.csv", "--review", tmp_path / "review.csv")
+    assert result.exit_code == 3
+    assert "no sample of this run" in result.stderr
+
+
+def _written(run, folder, *words):
+    assert asked(run, "--out", folder / "m.csv", *words).exit_code == 0
+    return rows(folder / "m.csv")
+
+
+def test_a_network_that_guesses_changes_nothing_unasked(run, tmp_path):
+    (run / "summary.json").write_text(json.dumps({"run_id": "run", "chosen": {"validation_accuracy": 0.1}}))
+    result = asked(run, "--out", tmp_path / "m.csv")
+    assert result.exit_code == 1
+    assert "gives only 10 % of the held-out samples" in result.stderr
+    assert not (tmp_path / "m.csv").exists()
+    assert any(row["changed"] == "yes" for row in _written(run, tmp_path, "--confidence", 0.9))
+    (tmp_path / "review.csv").write_text("id,label\n3,bee\n")
+    decided = _written(run, tmp_path, "--review", tmp_path / "review.csv")
+    assert {row["id"] for row in decided if row["changed"] == "yes"} <= {"3"}
+
+
+def test_a_class_that_is_lost_is_named(run, tmp_path):
+    every = _written(run, tmp_path, "--confidence", 1)
+    lines = [f"{row['id']},ant" for row in every if row["label"] == "bee"]
+    (tmp_path / "review.csv").write_text("\n".join(["id,label", *lines]))
+    result = asked(run, "--out", tmp_path / "m.csv", "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert "No sample is left of 1 classes, such as 'bee'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix", "test"),
+    [
+        ("folder", "csv", 0),
+        ("parts", "csv", 6),
+        ("images", "npz", 6),
+        ("features", "csv", 6),
+        ("hugging face", "parquet", 0),
+    ],
+)
+def test_what_is_written_is_trained_on(tmp_path, kind, suffix, test):
+    data = own_data(tmp_path, kind)
+    run = trained.trained(data, tmp_path / "runs")
+    out = tmp_path / "elsewhere" / f"clean.{suffix}"
+    first = open_dataset(data)
+    bird, gone = (first.ids[row] for row in first.indices("train")[:2])
+    (tmp_path / "review.csv").write_text(f"id,label\n{bird},bird\n{gone},\n")
+    written = document("clean", run, "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert (written["samples"], written["kept"], written["corrected"]) == (len(first.ids), len(first.ids) - 1, 1)
+    train = shlex.split(written["next"])[1:]
+    again = document(*train, "--set", "epochs=1", "--out", tmp_path / "more")
+    assert again["samples"]["test"] == test
+    assert document("suspects", tmp_path / "more" / again["run_id"])["samples"] == len(first.ids) - 1 - test
+    second = open_dataset(out, images=train[3] if "--images" in train else None)
+    assert set(second.ids) == set(first.ids) - {gone}
+    _same_but_for_a_label(first, second, bird)
+
+
+def _same_but_for_a_label(first, second, bird):
+    assert second.class_names == tuple(sorted({"bird", *first.class_names}))
+    before, after = ({name: row for row, name in enumerate(own.ids)} for own in (first, second))
+    for name, row in after.items():
+        assert second.digests[row] == first.digests[before[name]]
+        label = "bird" if name == bird else first.class_names[first.labels[before[name]]]
+        assert second.class_names[second.labels[row]] == label
+    assert np.sum(np.array(second.parts) == "test") == np.sum(np.array(first.parts) == "test")
+
+
+def test_published_data_have_labels_by_id_alone(run, tmp_path):
+    result = asked(run, "--out", tmp_path / "m.csv")
+    assert "nothing trains on it" in result.stderr
+
+
+def test_the_kind_of_file_follows_the_data(tmp_path):
+    run = trained.trained(own_data(tmp_path, "images"), tmp_path / "runs")
+    result = asked(run, "--out", tmp_path / "m.csv", "--confidence", 1)
+    assert result.exit_code == 2
+    assert "came as arrays, which no table holds. Name a file that ends in .npz" in result.stderr
+    (tmp_path / "data.npz").unlink()
+    result = asked(run, "--out", tmp_path / "m.npz", "--confidence", 1)
+    assert result.exit_code == 3
+    assert "data.npz does not exist" in result.stderr
+    assert not list(tmp_path.glob("m.*"))
+
+
+def test_the_data_are_not_overwritten(tmp_path):
+    data = own_data(tmp_path, "features")
+    before = data.read_text()
+    run = trained.trained(data, tmp_path / "runs")
+    result = asked(run, "--out", data, "--confidence", 1)
+    assert result.exit_code == 2
+    assert "is the file that the data come from" in result.stderr
+    assert data.read_text() == before

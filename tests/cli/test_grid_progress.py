@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -6,6 +7,7 @@ from rich.console import Console
 import tnlpad.cli.grid_progress as progress
 from tnlpad.cli.grid_progress import Tally, duration, grid_progress, in_a_line, machine_time, telling
 from tnlpad.experiments.config import configure
+from tnlpad.experiments.failures import Failure
 from tnlpad.experiments.grid import Ended
 from tnlpad.records.store import RunFolder
 
@@ -16,8 +18,12 @@ def ended(config, **how):
     return Ended(run_id=config.run_id, config=config, **how)
 
 
-def done(config, **how):
-    return ended(config, test_accuracy=0.875, seconds=3.0, attempts=1, **how)
+def done(config, seconds=3.0):
+    return ended(config, test_accuracy=0.875, seconds=seconds, attempts=1)
+
+
+def failed(config, error="too bad", traceback=None):
+    return ended(config, failure=Failure(error=error, traceback=traceback))
 
 
 @pytest.fixture
@@ -46,32 +52,75 @@ def test_duration(seconds, words):
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(5, "1 GPU minute"), (1800, "30 GPU minutes"), (4680, "1.3 GPU hours"), (4e7, "11,111.1 GPU hours")],
+    [
+        (0, "1 GPU second"),
+        (99, "99 GPU seconds"),
+        (100, "2 GPU minutes"),
+        (1800, "30 GPU minutes"),
+        (4680, "1.3 GPU hours"),
+        (4e7, "11,111.1 GPU hours"),
+    ],
 )
 def test_machine_time(seconds, words):
     assert machine_time(seconds, "GPU") == words
 
 
 def test_time_left_is_expected_and_then_measured(clock):
-    expected = {CONFIGS[0].run_id: 10.0, CONFIGS[1].run_id: 30.0, CONFIGS[2].run_id: 20.0}
-    tally = Tally(CONFIGS, expected, jobs=2)
-    assert tally.seconds_left == 30
+    expected = {CONFIGS[0].run_id: 10.0, CONFIGS[1].run_id: 30.0, CONFIGS[2].run_id: 30.0}
+    tally = Tally(CONFIGS, expected, places=2)
+    assert tally.seconds_left == 40  # the third begins after ten seconds
     clock[0] += 5
-    tally.on_end(done(CONFIGS[0]))  # 10 seconds of work took 5
-    assert tally.seconds_left == 25
-    assert str(tally) == "1 of 3 runs, 25 s left"
-    tally.on_end(ended(CONFIGS[1], error="too bad"))  # took no time, and leaves nothing to do
-    assert str(tally) == "2 of 3 runs, 1 failed, 10 s left"
-    tally.on_end(done(CONFIGS[2]))
+    assert tally.seconds_left == 35
+    tally.on_end(done(CONFIGS[0], seconds=5.0))  # twice as fast as expected, so that the others take 15 each
+    assert tally.seconds_left == 15
+    assert str(tally) == "1 of 3 runs, 15 s left"
+    tally.on_end(failed(CONFIGS[1]))  # says nothing about the pace
+    clock[0] += 1
+    assert str(tally) == "2 of 3 runs, 1 failed, 14 s left"
+    clock[0] += 30
+    assert str(tally) == "2 of 3 runs, 1 failed"  # late, and nobody knows for how long
+    tally.on_end(done(CONFIGS[2], seconds=31.0))
     assert str(tally) == "3 of 3 runs, 1 failed"
 
 
+def test_runs_at_work_are_as_old_as_the_first_that_ended(clock):
+    """Forty runs, twenty at once: when the first ends, its nineteen companions are about to, and as many follow."""
+    configs = [configure("digits", seed=seed) for seed in range(40)]
+    tally = Tally(configs, {}, places=20)
+    assert str(tally) == "0 of 40 runs"
+    clock[0] += 160
+    tally.on_end(done(configs[0], seconds=160.0))
+    assert tally.seconds_left == 160
+    for config in configs[1:20]:
+        tally.on_end(done(config, seconds=160.0))
+    clock[0] += 100
+    assert str(tally) == "20 of 40 runs, 60 s left"
+
+
+def test_runs_that_were_there_already_take_no_place(clock):
+    tally = Tally(CONFIGS, {config.run_id: 10.0 for config in CONFIGS}, places=1)
+    tally.on_end(ended(CONFIGS[2]))  # finished by another process
+    assert tally.seconds_left == 20
+    clock[0] += 10
+    tally.on_end(done(CONFIGS[0], seconds=10.0))
+    assert tally.seconds_left == 10
+
+
+def test_without_a_number_of_places_the_pace_is_that_of_all(clock):
+    expected = {CONFIGS[0].run_id: 10.0, CONFIGS[1].run_id: 30.0, CONFIGS[2].run_id: 20.0}
+    tally = Tally(CONFIGS, expected, places=None)
+    assert str(tally) == "0 of 3 runs"
+    clock[0] += 5
+    tally.on_end(done(CONFIGS[0], seconds=4.0))  # 10 seconds of work in 5
+    assert tally.seconds_left == 25
+
+
 def test_nothing_is_said_about_time_that_nobody_knows(clock):
-    tally = Tally(CONFIGS, {}, jobs=2)
+    tally = Tally(CONFIGS, {}, places=2)
     assert str(tally) == "0 of 3 runs"
     clock[0] += 8
-    tally.on_end(done(CONFIGS[0]))
-    assert str(tally) == "1 of 3 runs, 16 s left"
+    tally.on_end(done(CONFIGS[0], seconds=8.0))
+    assert str(tally) == "1 of 3 runs, 8 s left"
 
 
 def test_runs_in_a_line():
@@ -79,7 +128,9 @@ def test_runs_in_a_line():
     assert in_a_line(done(CONFIGS[0])) == f"{name} test 87.5 % in 3 s"
     assert in_a_line(ended(CONFIGS[0], test_accuracy=0.875, seconds=3.0, attempts=2)).endswith("in 3 s, attempt 2")
     assert in_a_line(ended(CONFIGS[0])) == f"{name} was finished by another process"
-    assert in_a_line(ended(CONFIGS[0], error="too bad\nand more")) == f"{name} failed: too bad"
+    assert in_a_line(failed(CONFIGS[0], "too bad\nand more")) == f"{name} failed: too bad"
+    bug = failed(CONFIGS[0], "ZeroDivisionError: a bug", Path("runs/x/error.txt"))
+    assert in_a_line(bug) == f"{name} failed: ZeroDivisionError: a bug (traceback: runs/x/error.txt)"
 
 
 def test_lines_where_no_one_is_looking(tmp_path, capsys):
@@ -111,7 +162,7 @@ def test_the_live_display_shows_runs_at_work_and_the_last_failure(tmp_path, term
     damaged.begin(CONFIGS[2].to_json())
     damaged.epochs_file.write_text("no JSON\n")
     with grid_progress(CONFIGS, {}, tmp_path, 2, False) as shown:
-        shown.on_end(ended(CONFIGS[0], error="too bad"))
+        shown.on_end(failed(CONFIGS[0]))
         shown.on_wait(1)
         Console(file=terminal, width=120).print(shown.render())
     text = terminal.getvalue()

@@ -3,7 +3,7 @@ import json
 import pytest
 import typer
 
-from tnlpad.cli.output import print_json, write_text
+from tnlpad.cli.output import print_json, printable, write_text
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -35,3 +35,8 @@ def test_json_round_trips_and_refuses_what_json_does_not_know(capsys):
     assert json.loads(capsys.readouterr().out) == {"σ": 1}
     with pytest.raises(ValueError, match="not JSON compliant"):
         print_json({"x": float("nan")})
+
+
+def test_names_are_printed_without_what_a_terminal_obeys():
+    assert printable("кот [b] é") == "кот [b] é"
+    assert printable("a\nb\x1b[2J\u202ec") == r"a\nb\x1b[2J\u202ec"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.trained import asked, trained_digits
+from tests.cli.trained import asked, document, hugging_face, own_data, trained, trained_digits
+from tests.data.own_files import picture, save
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +37,76 @@ def test_data_of_another_shape_are_bad_data(run, tmp_path):
     result = asked("predict", run, tmp_path / "a.npz")
     assert result.exit_code == 3
     assert "takes 1 × 8 × 8" in result.stderr
+
+
+def predicted(run, data, *words):
+    return {each["id"]: each for each in document("predict", run, data, *words)["predictions"]}
+
+
+def test_a_folder_a_table_and_pictures_get_the_same_predictions(tmp_path):
+    data = own_data(tmp_path, "parts")
+    run = trained(data, tmp_path / "runs")
+    found = predicted(run, data)
+    assert len(found) == 32
+    some = ["test/cat/0.png", "val/dog/1.png"]
+    (tmp_path / "x.csv").write_text("\n".join(["path", *some, "../data/train/cat/0.png"]))
+    by_table = predicted(run, tmp_path / "x.csv", "--images", data)
+    assert {name: each["probability"] for name, each in by_table.items() if name in some} == pytest.approx(
+        {name: found[name]["probability"] for name in some}
+    )
+    assert by_table["test/cat/0.png"]["path"] == str(data / "test" / "cat" / "0.png")
+    pictures = hugging_face(tmp_path / "hf", count=3)  # the same as the first of train/cat
+    for number, each in predicted(run, pictures).items():
+        assert each["probability"] == pytest.approx(found[f"train/cat/{number}.png"]["probability"])
+
+
+def test_bad_samples_are_left_out_and_said(run, tmp_path):
+    save(tmp_path / "data" / "good.png", picture(1))
+    (tmp_path / "data" / "bad.png").write_bytes(b"")
+    result = asked("predict", run, tmp_path / "data")
+    assert result.exit_code == 0
+    assert "1 samples are left out, such as bad.png: the file is empty" in result.stderr
+    assert result.stdout.splitlines()[0] == "id,path,predicted,probability"
+    assert len(result.stdout.splitlines()) == 2
+
+
+def test_columns_are_found_by_name(tmp_path):
+    run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
+    (tmp_path / "a.csv").write_text("width,height\n1,-2\n3,4\n")
+    (tmp_path / "b.csv").write_text("height,more,width\n-2,7,1\n4,7,3\n")
+    first = predicted(run, tmp_path / "a.csv")
+    assert predicted(run, tmp_path / "b.csv") == first
+    np.savez(tmp_path / "c.npz", features=np.array([[1, -2], [3, 4]]))  # no names: the order counts
+    assert predicted(run, tmp_path / "c.npz") == first
+    (tmp_path / "d.csv").write_text("width,depth\n1,2\n")
+    result = asked("predict", run, tmp_path / "d.csv")
+    assert result.exit_code == 3
+    assert "has no column 'height'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", "path\n/etc/hostname\n", "lies out of the folder"),
+        ("x.csv", "path,label\n", "has no rows"),
+        ("x.csv", "a\nnan\n", "has no finite number"),
+        ("x.npz", "no archive", "cannot be read as .npz"),
+        ("x.txt", "x", "is of no known kind"),
+    ],
+)
+def test_bad_data_end_with_three_and_write_nothing(run, tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    result = asked("predict", run, tmp_path / name, "--out", tmp_path / "new" / "p.csv")
+    assert result.exit_code == 3
+    assert message in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_data_are_not_overwritten(run, tmp_path):
+    save(tmp_path / "a.png", picture(1))
+    (tmp_path / "x.csv").write_text("path\na.png\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "x.csv")
+    result = asked("predict", run, tmp_path / "x.csv", "--out", tmp_path / "link.csv")
+    assert result.exit_code == 2
+    assert "is the file that the data come from" in result.stderr
+    assert (tmp_path / "x.csv").read_text() == "path\na.png\n"

@@ -37,7 +37,7 @@ def test_results_to_stdout_and_files_to_the_folder(runs, tmp_path):
     out = tmp_path / "new" / "folder"
     result = run(runs, "--out", out)
     assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(f"Report: {out / 'index.html'}\n")
+    assert result.stdout == f"2 runs, 1 table, 1 of 1 figure\nReport: {out / 'index.html'}\n"
     assert result.stderr == ""
     assert (out / "tables" / "simulated.csv").exists()
     assert (out / "figures" / "drawn.pdf").exists()
@@ -137,7 +137,7 @@ def test_damaged_runs_are_said_and_the_rest_is_reported(runs, tmp_path):
 
 
 def test_curves_that_are_damaged_are_said_too(runs, tmp_path):
-    (sorted(runs.iterdir())[0] / "epochs.jsonl").unlink()
+    (sorted(runs.iterdir())[0] / "epochs.jsonl").write_text("no JSON\n" * 6)
     result = run(runs, "--out", tmp_path / "report")
     assert result.exit_code == 0
     assert "its curves are not" in result.stderr
@@ -217,6 +217,7 @@ def test_a_run_with_labels_from_a_file_is_not_archived(tmp_path):
     summary = folder.summary()
     summary["config"]["noise_file_sha256"] = "ab"
     folder.summary_file.write_text(json.dumps(summary))
+    folder.config_file.write_text(json.dumps(summary["config"]))
     result = run(tmp_path / "runs", "--archive", tmp_path / "kept")
     assert result.exit_code == 3
     assert "labels of a file" in result.stderr

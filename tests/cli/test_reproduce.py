@@ -1,5 +1,7 @@
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.experiments.reproduce import experiments, plan, select
 from tnlpad.experiments.run import run
@@ -48,7 +51,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(out):
     result = reproduce(*PART, *FAST, "--dry-run", "--out", out)
     assert result.exit_code == 0, result.output
     assert "smoke: Everything once, on digits" in result.stdout
-    assert "6 runs are left, about 1 CPU minute," in result.stdout
+    assert re.search(r"6 runs are left, about \d+ CPU seconds?, \d+ s with --jobs", result.stdout)
     assert not out.exists()
 
 
@@ -60,17 +63,27 @@ def test_the_plan_of_a_gpu_can_be_made_without_one(out):
 
 
 def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
-    config = plan(select(experiments("smoke"), only=["digits/symmetric-0.2"]), seeds=[1], device="cuda")[0].config
-    folder = out / config.run_id
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    summary = {"run_id": config.run_id, "config": config.to_json(), "epochs_run": 40, "seconds": {"epochs": 14400}}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    first = plan(select(experiments("smoke"), only=["digits/symmetric-0.2"]), seeds=[1], device="cuda")[0]
+    folder = write_run(out, first.experiment, 1, epochs=40, settings={"precision": "bfloat16", "compiled": True})
+    assert folder.path.name == first.run_id
+    folder.summary_file.write_text(json.dumps({**folder.summary(), "seconds": {"epochs": 14400}}))
     words = [*PART, "--seeds", 1, "--dry-run", "--device", "cuda", "--out", out]
     assert "2 runs are left, about 8.0 GPU hours. Estimated: 2 by like runs in" in reproduce(*words).stdout
     result = reproduce(*words, "--jobs", 4)
     assert "2 runs are left, about 2.0 GPU hours" in result.stdout
     assert "taken as made 4 at once" in result.stdout
+
+
+def test_as_many_runs_share_a_gpu_as_fill_it_unless_one_says(out, monkeypatch):
+    asked = []
+    monkeypatch.setattr("tnlpad.experiments.packing.runs_at_once", lambda configs: asked.append(list(configs)) or 7)
+    words = ["simulated", "--only", "cifar10/symmetric-0.4", "--dry-run", "--out", out]
+    seven = reproduce(*words, "--device", "cuda").stdout
+    assert {config.dataset for config in asked[0]} == {"cifar10"}
+    assert seven == reproduce(*words, "--device", "cuda", "--jobs", 7).stdout
+    reproduce(*words, "--device", "cpu")
+    reproduce(*words, "--device", "cuda", "--executor", "ray")  # whose machines nobody knows here
+    assert len(asked) == 1
 
 
 def test_json_has_an_entry_for_every_run(out):
@@ -139,6 +152,11 @@ def test_states_are_counted(out):
         (["simulated", "--only", "cifar10/symetric-0.4"], "There are: mnist, symmetric-0.2"),
         (["simulated", "--methods", "tnlpat"], "did you mean tnlpad?"),
         (["tsne", "--methods", "tnlpad"], "has no parts to choose from"),
+        (["tsne", "--seeds", "1-3"], "Give one seed"),
+        (["tsne", "--patience", "3"], "--patience: tsne shows"),
+        (["tsne", "--set", "epoch=60"], "did you mean epochs?"),
+        (["tsne", "--executor", "ray", "--device", "cpu"], "computed on this machine"),
+        (["parameter_space", "--protocol", "authors"], "--protocol authors"),
         (["smoke", "--seeds", "one"], "write 1-3 or 1,2,5"),
         (["smoke", "--seeds", "3-1"], "names no seed"),
         (["smoke", "--jobs", "0"], "--jobs"),
@@ -272,11 +290,61 @@ def test_extras_are_computed_after_the_runs_and_their_failures_told(out, monkeyp
     def broken(out, **_):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("tnlpad.experiments.reproduce.EXTRAS", {"tsne": broken})
+    monkeypatch.setattr("tnlpad.experiments.tsne.compute", broken)
     assert "beyond that estimate: tsne" in reproduce("smoke", "--dry-run", "--out", out).stdout
+    assert "Computed, without an estimate: tsne." in reproduce("tsne", "--dry-run", "--out", out).stdout
     result = reproduce("tsne", "--device", "cpu", "--out", out)
     assert result.exit_code == 1
-    assert "no luck" in result.stderr
+    assert f"- RuntimeError: no luck (traceback: {out / 'tsne-error.txt'})" in result.stderr
+    assert "Traceback" in (out / "tsne-error.txt").read_text()
+
+
+def test_a_computed_figure_is_the_one_that_was_asked_for(out, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, **options: asked.update(options))
+    words = ["--seeds", 3, "--protocol", "authors", "--set", "batch_size=32", "--device", "cpu", "--out", out]
+    result = reproduce("tsne", *words)
+    assert result.exit_code == 0, result.output
+    assert (asked["seed"], asked["protocol"], asked["settings"]) == (3, "authors", {"batch_size": "32"})
+    assert result.stdout == f"Tables and figures: tnlpad report {out} --out report\n"
+
+
+def test_as_parts_of_a_grid_computed_figures_are_as_ever(out, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", lambda *_, **__: (_ for _ in ()))
+    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, **options: asked.update(options))
+    monkeypatch.setattr("tnlpad.experiments.parameter_space.compute", lambda *_, **__: None)
+    result = reproduce("smoke", "--seeds", "3-4", "--patience", 9, "--device", "cpu", "--out", out)
+    assert (asked["seed"], asked["settings"]) == (1, {"epochs": 40, "milestones": [30]})
+    assert "are for the runs: tsne and parameter_space are computed as ever." in result.stderr
+
+
+def test_a_bug_is_told_once_with_the_file_that_says_where_it_is(out, here, monkeypatch):
+    monkeypatch.setattr("tnlpad.experiments.run.train", lambda *_, **__: 1 / 0)
+    result = reproduce(*PART, *FAST, "--out", out, "--json")
+    assert result.exit_code == 1
+    files = [out / each.run_id / "error.txt" for each in part()]
+    assert [each["problem"] for each in json.loads(result.stdout)] == [
+        f"ZeroDivisionError: division by zero (traceback: {file})" for file in files
+    ]
+    assert all("Traceback" in file.read_text() for file in files)
+    assert result.stderr.count("- ZeroDivisionError") == 1
+    assert f"- ZeroDivisionError: division by zero (traceback: {files[0]})" in result.stderr
+
+
+def test_a_full_disk_stops_the_grid_with_one_error(out, here, monkeypatch):
+    written = []
+
+    def full(file):
+        written.append(file)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = reproduce(*PART, *FAST, "--out", out, "--quiet")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(written) == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: The disk is full ([Errno 28] No space left on device)")
 
 
 # Killed

@@ -4,8 +4,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.trained import document, own_data, trained
+from tests.data.own_files import messy_folder
 from tests.suspects.made import made_run
 from tnlpad.cli import app
+from tnlpad.cli.suspects import FORMATS
 
 runner = CliRunner()
 
@@ -97,28 +100,67 @@ def test_a_run_without_scores_is_said(run):
 
 
 def test_a_real_run_is_judged_with_pictures(tmp_path):
-    trained = runner.invoke(
-        app,
-        [
-            "train",
-            "digits",
-            "--noise",
-            "symmetric:0.4",
-            "--set",
-            "epochs=3",
-            "--out",
-            str(tmp_path),
-            "--scores",
-            "--json",
-            "-q",
-        ],
-    )
-    assert trained.exit_code == 0, trained.output
-    run_id = json.loads(trained.stdout)["run_id"]
+    run = trained("digits", tmp_path, 3, "--noise", "symmetric:0.4", "--scores")
     out = tmp_path / "list"
-    result = asked(tmp_path / run_id, "--top", 5, "--out", out, "--json")
+    result = asked(run, "--top", 5, "--out", out, "--json")
     assert result.exit_code == 0, result.output
     assert (out / "index.html").read_text().count("data:image/jpeg") == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "pictures"), [("folder", 4), ("parts", 4), ("images", 4), ("features", 0), ("hugging face", 4)]
+)
+def test_own_data_of_every_kind_have_a_page(tmp_path, kind, pictures):
+    data = own_data(tmp_path, kind)
+    run = trained(data, tmp_path / "runs")
+    found = document("suspects", run, "--top", 4, "--out", tmp_path / "list")
+    assert len(found["listed"]) == 4
+    page = (tmp_path / "list" / "index.html").read_text()
+    assert page.count("data:image/jpeg") == pictures
+    assert f"<title>Suspect labels: {data.name}</title>" in page
+
+
+def test_thousands_of_classes_are_listed(tmp_path):
+    made_run(tmp_path / "run", samples=3000, classes=3000, names=tuple(f"{'ß' * 300} {k}" for k in range(3000)))
+    result = asked(tmp_path / "run", "--out", tmp_path / "list", "--json", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["transition"] is None
+    assert "the first 30" in (tmp_path / "list" / "index.html").read_text()
+
+
+def test_a_messy_folder_goes_all_the_way(tmp_path, monkeypatch):
+    data, out = messy_folder(tmp_path / "data"), tmp_path / "out"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    before = sorted(tmp_path.rglob("*"))
+    left_out = document("check", data)["left_out"]
+    assert len(left_out) == 7, left_out
+    run = trained(data, out / "runs")
+    found = document("suspects", run, "--top", 20, "--out", "list", "--format", ",".join(FORMATS))
+    assert len(found["listed"]) == 20
+    assert (out / "list" / "index.html").read_text().count("data:image/jpeg") == 20
+    assert len(document("predict", run, data, "--out", "p.csv")["predictions"]) == 20
+    assert document("clean", run, "--out", "clean.csv", "--confidence", 1)["kept"] == 20
+    assert document("check", "clean.csv", "--images", data)["samples"] == 20
+    assert [path for path in sorted(tmp_path.rglob("*")) if out not in path.parents] == before
+
+
+@pytest.mark.parametrize("kind", ["folder", "images"])
+def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind):
+    data = own_data(tmp_path, kind)
+    run = trained(data, tmp_path / "runs")
+    data.rename(tmp_path / "moved")
+    result = asked(run, "--top", 4, "--out", tmp_path / "list")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 0
+    assert ("no pictures" in result.stderr) == (kind == "images")
+
+
+def test_a_network_that_guesses_is_told_of(run, tmp_path):
+    (run / "summary.json").write_text(json.dumps({"run_id": run.name, "chosen": {"validation_accuracy": 0.1}}))
+    result = asked(run, "--out", tmp_path / "list")
+    assert "Caution: The network gives only 10 %" in result.stdout
+    assert "<strong>Caution.</strong> The network gives only 10 %" in (tmp_path / "list" / "index.html").read_text()
 
 
 def test_a_run_may_go_without_scores(tmp_path):

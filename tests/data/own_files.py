@@ -56,3 +56,24 @@ def write_arrow(folder, table, features=None):
     (folder / "state.json").write_text(json.dumps(state))
     (folder / "dataset_info.json").write_text(json.dumps({"features": features or {}}))
     return folder
+
+
+def messy_folder(root):
+    """Twenty images that can be used, of every mode, in classes of awkward names; and seven entries that cannot."""
+    awkward = ("кот", "q\"u,o't <b>e", "n" * 200)
+    class_folders(root, awkward, count=4)
+    for number, mode in enumerate(("1", "L", "LA", "P", "RGBA", "CMYK")):
+        save(root / awkward[0] / f"mode-{mode}.{'jpg' if mode == 'CMYK' else 'png'}", picture(500 + number, mode=mode))
+    deep = np.random.default_rng(0).integers(0, 1 << 16, (9, 9)).astype(np.uint16)
+    save(root / awkward[0] / "sixteen.png", Image.fromarray(deep))
+    save(root / awkward[0] / "moving.gif", picture(600), save_all=True, append_images=[picture(601), picture(602)])
+    here = root / awkward[1]
+    (here / "empty.png").write_bytes(b"")
+    (here / "text.jpg").write_text("no image")
+    whole = save(root.parent / "whole.jpg", picture(700, (64, 64))).read_bytes()
+    (here / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    bomb(here / "bomb.png")
+    (here / "out.png").symlink_to(root.parent / "whole.jpg")
+    (here / "nowhere.png").symlink_to(root / "nowhere.png")
+    (here / "round").symlink_to(here)
+    return root

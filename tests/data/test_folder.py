@@ -76,6 +76,14 @@ def test_links_lead_nowhere_else(tmp_path):
     assert "is a link that leads out of the folder" in reasons["cat/out.png"]
 
 
+def test_a_link_to_itself_is_nothing(tmp_path):
+    class_folders(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "cat" / "loop.png").symlink_to(tmp_path / "cat" / "loop.png")
+    listing = read_folder(tmp_path)
+    assert {name.split("/")[0] for name in listing.ids} == {"cat", "dog"}
+
+
 def test_a_folder_that_is_a_link_itself_is_read(tmp_path):
     class_folders(tmp_path / "data")
     (tmp_path / "link").symlink_to(tmp_path / "data")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.data.own_files import picture, save, write_arrow
 from tnlpad.data.errors import DataError
-from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face
+from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 
 NAMES = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
 
@@ -83,3 +83,28 @@ def test_a_damaged_table(tmp_path):
     (folder / "data-00000-of-00001.arrow").write_bytes(b"\xff\xff\xff\xff\x10\0\0\0")
     with pytest.raises(DataError, match="cannot be read"):
         read_hugging_face(folder)
+
+
+def test_one_parquet_file_with_the_pictures_within(tmp_path):
+    contents = [save(tmp_path / f"{n}.png", picture(n)).read_bytes() for n in range(4)]
+    table = pa.table(
+        {
+            "image": [{"bytes": content, "path": None} for content in contents],
+            "label": ["cat", "dog", "cat", "dog"],
+            "id": list("abcd"),
+            "split": ["test", "train", "train", "test"],
+        }
+    )
+    pq.write_table(table, tmp_path / "x.parquet")
+    listing = read_picture_table(tmp_path / "x.parquet")
+    found = zip(listing.ids, listing.labels, listing.parts, listing.files, strict=True)
+    assert {name: rest for name, *rest in found} == {
+        "a": ["cat", "test", contents[0]],
+        "b": ["dog", "train", contents[1]],
+        "c": ["cat", "train", contents[2]],
+        "d": ["dog", "test", contents[3]],
+    }
+    unlabelled = read_picture_table(tmp_path / "x.parquet", labelled=False)
+    assert set(unlabelled.labels) == {None}
+    pq.write_table(table.drop_columns(["image"]), tmp_path / "x.parquet")
+    assert read_picture_table(tmp_path / "x.parquet") is None

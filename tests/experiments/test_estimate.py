@@ -23,12 +23,50 @@ def record(out, name, run, seconds, epochs=60):
 def test_like_runs_say_how_long_it_takes(tmp_path):
     record(tmp_path, "a", config(seed=7), seconds=120)
     record(tmp_path, "b", config(seed=8, settings={"epochs": 30}), seconds=120, epochs=30)
-    record(tmp_path, "other method", config(method="standard"), seconds=6000)
+    record(tmp_path, "other method", config(method="standard"), seconds=6000)  # not needed
     record(tmp_path, "other precision", config(settings={"precision": "bfloat16"}), seconds=6000)
     record(tmp_path, "already read", config(), seconds=6000)
     pace = paces(tmp_path, [(config(seed=9), 6.0), (config(), None)], read={"already read"})
     assert seconds_left(config(), 0, pace, "cpu") == (60 * (2 + 4 + 6) / 3, "like runs")
     assert seconds_left(config(), 50, pace, "cpu") == (10 * 4, "like runs")
+
+
+def test_runs_that_differ_in_their_method_say_it_by_what_each_costs(tmp_path):
+    record(tmp_path, "a", config(method="coteaching"), seconds=120)
+    record(tmp_path, "b", config(method="cdr"), seconds=60)
+    record(tmp_path, "other network", config(method="jocor", network="mlp"), seconds=6000)
+    pace, costs = paces(tmp_path, [], read=()), step_times()["cpu"]["methods"]
+    assert (costs["coteaching"], costs["cdr"], costs["tnlpad"], costs["jocor"]) == (2, 1, 1, 2)
+    assert seconds_left(config(), 0, pace, "cpu") == (60, "like runs")
+    assert seconds_left(config(method="jocor"), 0, pace, "cpu") == (120, "like runs")
+    assert seconds_left(config(), 0, pace, "mps") == (None, None)  # whose costs nobody knows
+
+
+def test_runs_that_share_a_gpu_take_what_was_measured_of_it(monkeypatch):
+    """Two at once take as long as one alone; five at once half as much of the GPU each as one alone."""
+    known = {"network": "resnet18", "channels": 3, "side": 32, "batch": 64, "classes": 10}
+    steps = [known | {"step_ms": ms, "at_once": count} for count, ms in ((1, 2.0), (2, 1.0), (5, 1.0), (9, 0.8))]
+    for device in ("cuda", "cpu"):
+        monkeypatch.setitem(step_times(), device, {**step_times()[device], "steps": steps})
+    run = configure("cifar10", noise="symmetric:0.4")
+    alone, _ = seconds_left(run, 0, {}, "cuda")
+    of_the_gpu = {count: seconds_left(run, 0, {}, "cuda", count)[0] / count / alone for count in (1, 2, 3, 5, 9, 20)}
+    assert of_the_gpu == pytest.approx({1: 1.0, 2: 0.5, 3: 0.5, 5: 0.5, 9: 0.4, 20: 0.4})
+    assert seconds_left(run, 0, {}, "cpu", 9) == seconds_left(run, 0, {}, "cpu")  # a core for each
+
+
+def test_where_sharing_was_not_measured_nothing_is_gained_by_it():
+    run = configure("cifar100", noise="symmetric:0.4")
+    assert seconds_left(run, 0, {}, "cuda", 4)[0] == pytest.approx(4 * seconds_left(run, 0, {}, "cuda")[0])
+
+
+def test_the_record_of_shared_gpus_is_used():
+    packed = generator.record("training", "cuda")["packed"]["cifar10"]
+    run = configure("cifar10", noise="symmetric:0.4")
+    for count, measured in packed.items():
+        seconds, _ = seconds_left(run, 0, {}, "cuda", int(count))
+        training = 100 * 45_000 / measured["images_per_second"] * int(count)
+        assert training < seconds < 1.3 * training  # and measuring
 
 
 def test_damaged_records_say_nothing(tmp_path):
@@ -44,7 +82,7 @@ def test_damaged_records_say_nothing(tmp_path):
 
 def test_recorded_steps_are_used_where_there_are_no_like_runs():
     times = step_times()["cuda"]
-    wanted = {"network": "resnet18", "side": 32, "batch": 64}
+    wanted = {"network": "resnet18", "side": 32, "batch": 64, "at_once": 1}
     (step,) = [each for each in times["steps"] if wanted.items() <= each.items()]
     run = configure("cifar10", noise="symmetric:0.4", method="standard")
     seconds, source = seconds_left(run, 0, {}, "cuda:1")

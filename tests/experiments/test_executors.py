@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from multiprocessing import active_children
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,13 @@ def _limit():
 
 
 # Jobs
+
+
+def hold_a_semaphore(job):
+    """As libraries do that share something between processes."""
+    global held
+    held = get_context("spawn").Semaphore()
+    return job
 
 
 def where(job):
@@ -306,6 +313,18 @@ def test_an_exception_in_the_consumer_stops_the_workers():
     with pytest.raises(KeyError):
         consume()
     assert active_children() == []
+
+
+def test_idle_workers_end_by_themselves_and_leave_nothing_to_complain_about():
+    """Whoever is killed leaves its semaphores, of which multiprocessing warns at the end."""
+    script = """
+from tests.experiments.test_executors import hold_a_semaphore
+from tnlpad.experiments.executors import execute
+print(sorted(each.value for each in execute(hold_a_semaphore, [1, 2, 3, 4], workers=2)))
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[1, 2, 3, 4]\n", "")
 
 
 DRIVER = """

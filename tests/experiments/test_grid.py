@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from functools import partial
 
 import pytest
@@ -6,7 +8,8 @@ import pytest
 import tnlpad.experiments.grid as grid
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.executors import Outcome, execute
-from tnlpad.experiments.grid import Job, Result, carry_out, folder_of, moved, run_grid, standing
+from tnlpad.experiments.failures import DiskFull, Failure, Result
+from tnlpad.experiments.grid import Job, carry_out, folder_of, moved, run_grid, standing
 from tnlpad.experiments.run import run
 from tnlpad.records.store import RunFolder
 
@@ -66,7 +69,7 @@ def test_states_of_a_run_on_its_way(tmp_path):
     ("file", "content", "problem"),
     [
         ("summary.json", "{", "is damaged"),
-        ("summary.json", json.dumps({"run_id": "another"}), "the summary of another run"),
+        ("summary.json", json.dumps({"run_id": "another"}), "config is missing"),
         ("config.json", "{", "is damaged"),
         ("epochs.jsonl", '{"epoch": 7}\n', "is not the record of epoch 1"),
     ],
@@ -122,6 +125,21 @@ def test_what_a_person_can_mend_is_an_answer_and_a_bug_is_not(tmp_path, monkeypa
         carry_out(job(small(), tmp_path))
 
 
+def test_a_wrong_value_after_the_beginning_is_a_bug(tmp_path, monkeypatch):
+    """Before it, it is a setting that is refused."""
+
+    def wrong(*_, **__):
+        raise ValueError("not what it should be")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tnlpad.experiments.run.prepare_method", wrong)
+        assert carry_out(job(small(), tmp_path)) == Result("failed", error="not what it should be")
+    monkeypatch.setattr("tnlpad.experiments.run.train", wrong)
+    result = carry_out(job(small(), tmp_path))
+    assert (result.state, result.error) == ("failed", "not what it should be")
+    assert "in wrong" in result.traceback
+
+
 def test_a_job_can_be_moved(tmp_path):
     there = moved(job(small(), tmp_path), tmp_path / "there")
     assert folder_of(there) == tmp_path / "there" / small().run_id
@@ -134,7 +152,7 @@ def test_every_run_ends_once_and_failures_do_not_stop_the_others(tmp_path):
     configs = [small(1), small(2, learning_rate=1e6), small(3)]
     ended = list(run_grid(configs, tmp_path, execute=HERE))
     assert [each.run_id for each in ended] == [config.run_id for config in configs]
-    assert [each.error is None for each in ended] == [True, False, True]
+    assert [each.failure is None for each in ended] == [True, False, True]
     assert [state(config, tmp_path) for config in configs] == ["done", "begun", "done"]
 
 
@@ -146,7 +164,7 @@ def test_a_second_time_nothing_is_run_again(tmp_path):
         pytest.fail("ran again")
 
     ended = list(run_grid(configs, tmp_path, execute=nothing))
-    assert [(each.error, each.attempts) for each in ended] == [(None, 0)] * 2
+    assert [(each.failure, each.attempts) for each in ended] == [(None, 0)] * 2
 
 
 def test_what_was_begun_is_continued(tmp_path):
@@ -160,7 +178,7 @@ def test_damaged_runs_are_reported_and_left_as_they_are(tmp_path):
     folder = begun(small(), tmp_path)
     folder.summary_file.write_text("{")
     (ended,) = run_grid([small()], tmp_path, execute=HERE)
-    assert "is damaged" in ended.error
+    assert "is damaged" in ended.failure.error
     assert folder.summary_file.read_text() == "{"
 
 
@@ -172,7 +190,7 @@ def test_a_worker_that_is_lost_is_a_failure_of_its_run_alone(tmp_path):
         yield from execute(function, jobs[1:], workers=0)
 
     ended = list(run_grid(configs, tmp_path, execute=loses_the_first))
-    assert [(each.error, each.attempts) for each in ended] == [("killed", 3), (None, 1)]
+    assert [(each.failure, each.attempts) for each in ended] == [(Failure(error="killed"), 3), (None, 1)]
 
 
 @pytest.mark.parametrize("end", ["finished", "given up"])
@@ -192,7 +210,7 @@ def test_runs_of_another_driver_are_waited_for(tmp_path, monkeypatch, end):
     ended = list(run_grid([theirs, mine], tmp_path, execute=HERE, on_wait=on_wait))
     assert waited == [1]
     assert [each.run_id for each in ended] == [mine.run_id, theirs.run_id]
-    assert [each.error for each in ended] == [None, None]
+    assert [each.failure for each in ended] == [None, None]
     assert ended[1].attempts == (0 if end == "finished" else 1)
 
 
@@ -209,3 +227,67 @@ def test_the_executor_is_closed_when_the_consumer_stops(tmp_path):
     next(ends)
     ends.close()
     assert closed == [True]
+
+
+def test_a_run_that_is_busy_elsewhere_is_not_asked_for_without_a_pause(tmp_path, monkeypatch):
+    """On a machine with a folder of its own another process may be at it, of which nothing is seen here."""
+    monkeypatch.setattr(grid, "SECONDS_BETWEEN_LOOKS", 0)
+    rounds, waited = [], []
+
+    def busy_twice(function, jobs):
+        rounds.append(len(jobs))
+        yield Outcome(job=jobs[0], value=Result("busy" if len(rounds) < 3 else "done"), error=None, attempts=1)
+
+    list(run_grid([small()], tmp_path, execute=busy_twice, on_wait=waited.append))
+    assert (rounds, waited) == ([1, 1, 1], [1, 1])
+
+
+# Bugs and full disks
+
+
+def test_a_bug_leaves_its_traceback_until_the_run_is_finished(tmp_path, monkeypatch):
+    config, folder = small(), RunFolder(tmp_path / small().run_id)
+
+    def bug(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tnlpad.experiments.run.train", bug)
+        (ended,) = run_grid([config], tmp_path, execute=HERE)
+    assert ended.failure == Failure(error="ZeroDivisionError: a bug", traceback=folder.error_file)
+    assert str(ended.failure) == f"ZeroDivisionError: a bug (traceback: {folder.error_file})"
+    assert "in bug" in folder.error_file.read_text()
+    assert state(config, tmp_path) == "begun"
+    (ended,) = run_grid([config], tmp_path, execute=HERE)
+    assert ended.failure is None
+    assert not folder.error_file.exists()
+
+
+def test_a_traceback_that_cannot_be_written_is_no_second_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.experiments.run.train", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(RunFolder, "keep_error", lambda *_: (_ for _ in ()).throw(PermissionError))
+    (ended,) = run_grid([small()], tmp_path, execute=HERE)
+    assert ended.failure == Failure(error="ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+def test_a_full_disk_stops_the_grid_and_finished_runs_are_kept(tmp_path, monkeypatch, moment):
+    """At whatever file it is full: the configuration, an epoch or a checkpoint of the second run."""
+    configs, sync, written = [small(seed) for seed in (1, 2, 3)], os.fsync, []
+
+    def full(file):
+        written.append(file)
+        if state(configs[0], tmp_path) == "done" and len(written) >= moment + before[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(file)
+
+    before = [10**9]
+    monkeypatch.setattr(os, "fsync", full)
+    ends = run_grid(configs, tmp_path, execute=HERE)
+    assert next(ends).failure is None
+    before[0] = len(written)
+    with pytest.raises(DiskFull, match=r"No space left.*Finished runs are kept"):
+        next(ends)
+    monkeypatch.undo()
+    assert [state(config, tmp_path) for config in configs][::2] == ["done", "missing"]
+    assert [each.failure for each in run_grid(configs, tmp_path, execute=HERE)] == [None] * 3

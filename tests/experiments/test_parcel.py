@@ -97,7 +97,36 @@ def test_stopped_at_any_write_it_is_not_finished_and_can_be_made_or_received_aga
     assert content(run(CONFIG, other.path.parent)) == content(made)
 
 
-@pytest.mark.parametrize("name", ["../config.json", "/etc/passwd", "a/b", "..", ".hidden", "", "lock", "checkpoint.pt"])
+def test_folders_within_are_sent_as_well(tmp_path, here):
+    made = run(CONFIG, tmp_path / "elsewhere")
+    events = made.path / "tensorboard" / "events"
+    events.parent.mkdir()
+    events.write_bytes(b"scalars")
+    (made.path / "tensorboard" / ".half.tmp").write_bytes(b"scal")
+    here.keep_error("of an earlier attempt")
+    unpack(pack(made), here)
+    assert content(here) == content(made)
+    assert [path.name for path in (here.path / "tensorboard").iterdir()] == ["events"]
+    assert (here.path / "tensorboard" / "events").read_bytes() == b"scalars"
+    assert not here.error_file.exists()
+
+
+NAMES = [
+    "../config.json",
+    "/etc/passwd",
+    "a/../b",
+    "a/.hidden",
+    "a//b",
+    "./a",
+    "..",
+    ".hidden",
+    "",
+    "lock",
+    "checkpoint.pt",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_names_that_lead_elsewhere_are_refused(made, here, name):
     parcel = Parcel(files={**pack(made).files, name: b""})
     with pytest.raises(RecordError, match="no name for a record"):

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -210,6 +211,18 @@ def test_a_run_that_cannot_be_received_is_that_jobs_failure(on_ray, tmp_path):
     assert good.job.folder.joinpath("summary.json").exists()
     assert bad.value is None
     assert "in the way" in bad.error
+
+
+@pytest.mark.ray
+def test_where_the_driver_has_no_space_no_further_run_is_received(on_ray, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tnlpad.experiments.ray_executor.unpack", full)
+    config = configure("digits", noise="symmetric:0.4", settings={"epochs": 1, "batch_size": 256})
+    jobs = [Training(config.to_json(), tmp_path / "runs", tmp_path, "")]
+    with pytest.raises(OSError, match="No space left"):
+        list(on_ray(train, jobs, send_back=SendBack(folder=folder, moved=moved)))
 
 
 @pytest.mark.ray

@@ -5,12 +5,10 @@ import pytest
 from tnlpad.experiments import reproduce
 from tnlpad.experiments.config import RunConfig, configure, departures
 from tnlpad.experiments.reproduce import (
-    EXTRAS,
     TITLES,
     absent_datasets,
-    compute_extra,
+    computed_beside,
     experiments,
-    extras,
     left_to_run,
     look,
     plan,
@@ -140,7 +138,7 @@ def test_smoke_has_every_method_and_figure():
     served = {name.split("/")[0] for each in planned for name in each.serves}
     assert served == {SMOKE, "c2_noise", "beta2_families", "memorisation", "norms"}
     assert {each.seed for each in planned} == {1, 2}
-    assert set(extras(SMOKE)) == {"tsne", "parameter_space"}
+    assert set(computed_beside(SMOKE)) == {"tsne", "parameter_space"}
 
 
 # Choosing and refusing
@@ -227,6 +225,12 @@ def test_look(tmp_path):
     assert left_to_run([done, missing]) == [planned[1].config]
 
 
+def test_runs_that_share_a_gpu_take_longer_each(tmp_path):
+    planned = plan(select(experiments("simulated"), only=["mnist"], methods=["standard"]), seeds=[1], device="cuda")
+    alone, shared = (look(planned[:1], tmp_path, "cuda", at_once)[0].seconds_left for at_once in (1, 20))
+    assert shared > alone
+
+
 @pytest.mark.usefixtures("without_semi_supervised")
 def test_look_at_what_cannot_be_run_yet(tmp_path):
     (each, *_) = look(runs("semi_supervised", seeds=[1]), tmp_path, "cpu")
@@ -244,38 +248,7 @@ def test_absent_datasets(tmp_path):
 # What is computed beside the runs
 
 
-def test_extras_of_targets():
-    assert extras("tsne") == ["tsne"]
-    assert extras("all") == list(EXTRAS)
-    assert extras("simulated") == []
-
-
-def test_an_extra_that_fails_is_told(tmp_path, monkeypatch):
-    def broken(out, **options):
-        raise OSError("the disk is full")
-
-    monkeypatch.setitem(EXTRAS, "tsne", broken)
-    error = compute_extra("tsne", tmp_path, smoke=False, root=None, device="cpu", tell=print)
-    assert "the disk is full" in error
-
-
-@pytest.mark.parametrize("smoke", [True, False])
-def test_tsne_is_asked_for_the_right_thing(tmp_path, monkeypatch, smoke):
-    asked = {}
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, **options: asked.update(options, out=out))
-    assert compute_extra("tsne", tmp_path, smoke=smoke, root=None, device="cpu", tell=print) is None
-    assert (asked["out"], asked["root"], asked["device"]) == (tmp_path, None, "cpu")
-    assert asked.get("dataset") == ("digits" if smoke else None)
-
-
-def test_parameter_space_is_computed_once(tmp_path, monkeypatch):
-    computed = []
-
-    def compute(out, **options):
-        computed.append(out)
-        (out / "parameter_space.json").write_text("{}")
-
-    monkeypatch.setattr("tnlpad.experiments.parameter_space.compute", compute)
-    for _ in range(2):
-        assert compute_extra("parameter_space", tmp_path, smoke=True, root=None, device="cpu", tell=print) is None
-    assert computed == [tmp_path]
+def test_figures_that_are_computed_beside_the_runs():
+    assert computed_beside("tsne") == ["tsne"]
+    assert computed_beside("all") == computed_beside(SMOKE) == ["tsne", "parameter_space"]
+    assert computed_beside("simulated") == []

@@ -264,7 +264,7 @@ def test_a_damaged_record_is_reported_and_not_used(tmp_path, damage, message):
     [
         (lambda folder: folder.summary_file.write_text("{"), r"summary\.json is damaged"),
         (lambda folder: folder.config_file.unlink(), r"config\.json does not exist"),
-        (lose_a_line, "1 epochs of 3"),
+        (lose_a_line, "1 of 3 epochs"),
         (lambda folder: folder.model_file.unlink(), r"no model\.safetensors"),
     ],
 )

@@ -45,6 +45,8 @@ def test_a_panel_for_each_method_and_epoch(computed):
         assert panel["run_id"] in document["runs"]
     commands = [each["command"] for each in document["runs"].values()]
     assert all(line.startswith("tnlpad train digits --noise pairflip:0.4") for line in commands)
+    said = {name: document[name] for name in ("seed", "protocol", "settings")}
+    assert said == {"seed": 1, "protocol": "paper", "settings": {"epochs": 4, "milestones": [3]}}
 
 
 def test_the_networks_are_those_of_the_ordinary_run(computed, tmp_path):
@@ -118,6 +120,13 @@ def test_a_run_is_not_mistaken_for_a_finished_one(computed):
     out, _ = computed
     assert not list(out.rglob("summary.json"))
     assert not (out / "tsne" / "config.json").exists()
+
+
+def test_seed_protocol_and_settings_are_those_of_the_runs():
+    words = {name: WORDS[name] for name in ("dataset", "noises", "epochs", "settings")}
+    for config in tsne.configurations(**words, seed=5, protocol="authors"):
+        assert (config.seed, config.protocol, config.epochs, config.precision) == (5, "authors", 4, "float32")
+    assert all(config.precision == "bfloat16" for config in tsne.configurations(**words, device="cuda"))
 
 
 def test_epochs_must_exist(tmp_path):

@@ -63,7 +63,7 @@ def test_a_random_state_determines_everything_and_no_global_generator_is_touched
 
 def test_clones_and_pickles():
     features, given, clean = blobs()
-    classifier = TnlpadClassifier(epochs=5, hidden=(16,), random_state=0).fit(features, given)
+    classifier = TnlpadClassifier(epochs=5, learning_rate=0.02, hidden=(16,), random_state=0).fit(features, given)
     loaded = pickle.loads(pickle.dumps(classifier))
     assert np.array_equal(loaded.predict_proba(features), classifier.predict_proba(features))
     fresh = clone(classifier)
@@ -89,7 +89,8 @@ def test_cleanlab_finds_the_wrong_labels_with_it():
     reason = "cleanlab is not installed: pip install 'tnlpad[compare]'"
     classification = pytest.importorskip("cleanlab.classification", reason=reason)
     features, given, clean = blobs()
-    learner = classification.CleanLearning(TnlpadClassifier(epochs=8, random_state=0), cv_n_folds=3, seed=0)
+    quick = TnlpadClassifier(epochs=8, learning_rate=0.02, c2=2.0, random_state=0)
+    learner = classification.CleanLearning(quick, cv_n_folds=3, seed=0)
     learner.fit(features, given)
     issues = learner.get_label_issues()
     found, wrong = issues["is_label_issue"].to_numpy(), given != clean

@@ -3,14 +3,15 @@ from collections import Counter
 
 import pytest
 
-from tnlpad.experiments.config import C2 as RECIPE_C2
-from tnlpad.experiments.config import DATASET_DEFAULTS, configure, departures
+from tnlpad.experiments.config import configure, departures
+from tnlpad.experiments.recipes import C2 as RECIPE_C2
+from tnlpad.experiments.recipes import DATASET_DEFAULTS
 from tnlpad.experiments.reproduce import experiments, plan
 from tnlpad.methods import METHODS
 from tnlpad.methods.tnlpad import TnlpadConfig
 from tnlpad.noise.spec import parse_noise
 from tnlpad.paper import cells as paper
-from tnlpad.paper.cells import FIGURES, SMOKE, TABLES, cells, curves, identity, identity_of_run, matches, smoke_curves
+from tnlpad.paper.cells import FIGURES, SMOKE, TABLES, VARIANTS, cells, curves, identity, identity_of_run, smoke_curves
 
 SIZES = {
     "simulated": 288,
@@ -58,7 +59,7 @@ def test_every_published_number_maps_to_a_configuration():
     for cell in PUBLISHED:
         (planned,) = plan([cell], seeds=[1])
         assert planned.serves == (cell.name,)
-        assert matches(cell, planned.config.to_json(), departures(planned.config))
+        assert identity(cell) == identity_of_run(planned.config.to_json(), departures(planned.config))
         mapped[cell.table] += 1
     assert mapped == SIZES
 
@@ -78,7 +79,7 @@ def test_variants_belong_to_the_cell_and_other_settings_do_not():
 
     def belongs(network=None, method="tnlpad", noise="symmetric:0.4", dataset="cifar10", **settings):
         config = configure(dataset, noise=noise, method=method, network=network, settings=settings)
-        return matches(cell, config.to_json(), json.loads(json.dumps(departures(config))))
+        return identity(cell) == identity_of_run(config.to_json(), json.loads(json.dumps(departures(config))))
 
     assert belongs()
     assert belongs(precision="bfloat16", compiled=True, patience=20)
@@ -89,6 +90,15 @@ def test_variants_belong_to_the_cell_and_other_settings_do_not():
     assert not belongs(method="standard")
     assert not belongs(noise="symmetric:0.2")
     assert not belongs(dataset="cifar10n")
+
+
+def test_precision_compilation_and_patience_are_the_only_variants():
+    """Any other setting makes another experiment: tried with every setting of a run and of the method."""
+    cell = cell_named("simulated/cifar10/symmetric-0.4/tnlpad")
+    config = configure("cifar10", noise="symmetric:0.4").to_json()
+    settings = (config.keys() | config["options"].keys()) - {"options", "dataset", "noise", "method", "network"}
+    belonging = {name for name in settings if identity(cell) == identity_of_run(config, {name: "another value"})}
+    assert belonging == set(VARIANTS) == {"precision", "compiled", "patience"}
 
 
 def test_what_the_words_of_cells_mean():
@@ -116,6 +126,17 @@ def test_facts_that_are_repeated_here_are_those_of_the_recipes():
     assert semi_supervised <= METHODS.keys()
 
 
+def squares(figure, of):
+    """A heat map as it is run: how many seeds by dataset, kind and rate of noise, and c2."""
+    found = {}
+    for curve in of(figure):
+        run = configure(curve.dataset, noise=curve.noise, method=curve.method, settings=curve.settings)
+        kind, _, rate = curve.noise.partition(":")
+        assert (curve.panel, float(curve.label)) == (f"{curve.dataset}/{kind}", run.options["c2"])
+        found[curve.dataset, kind, float(rate), run.options["c2"]] = curve.trials
+    return found
+
+
 def test_figures():
     assert {name: len(curves(name)) for name in FIGURES} == {
         "beta": 0,
@@ -133,6 +154,22 @@ def test_figures():
         for curve in (*curves(name), *smoke_curves(name)):
             assert curve.figure == name
         assert len({curve.name for curve in curves(name)}) == len(curves(name))
+    grids = {
+        "mnist": (1.0, 1.5, 2.0, 2.5, 3.0),
+        "fashion_mnist": (0.5, 1.0, 1.5, 2.0, 2.5),
+        "cifar10": (0.2, 0.4, 0.6, 0.8, 1.0),
+    }
+    rates = {"symmetric": (0.1, 0.2, 0.3, 0.4, 0.5), "asymmetric": (0.1, 0.2, 0.3, 0.4)}
+    assert squares("c2_noise", curves) == {
+        (dataset, kind, rate, c2): 3
+        for dataset, grid in grids.items()
+        for kind in rates
+        for rate in rates[kind]
+        for c2 in grid
+    }
+    assert squares("c2_noise", smoke_curves) == {
+        ("digits", "symmetric", rate, c2): 2 for rate in (0.2, 0.4) for c2 in (0.25, 0.5, 1.0)
+    }
     (own_c2,) = [curve for curve in curves("c2_noise") if curve.name == "c2_noise/mnist/symmetric-0.4/2.0"]
     assert identity(own_c2) == identity(cell_named("simulated/mnist/symmetric-0.4/tnlpad"))
 

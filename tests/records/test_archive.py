@@ -65,13 +65,16 @@ def test_single_ones_and_several_folders(runs, results):
     assert [problem.kind for problem in problems] == ["repeated"]
 
 
-def test_epochs_are_read_only_when_asked_for(runs):
-    for path in runs.iterdir():
-        (path / "epochs.jsonl").unlink()
+def test_epochs_are_counted_and_read_only_when_asked_for(runs):
+    first, *others = sorted(runs.iterdir())
+    (first / "epochs.jsonl").unlink()
+    for path in others:
+        (path / "epochs.jsonl").write_text("no JSON\n" * 6)
     records, problems = read(runs)
-    assert len(records) == 3
-    assert problems == []
-    with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged: 0 epochs of 6"):
+    assert len(records) == 2
+    assert [(problem.kind, problem.path) for problem in problems] == [("damaged", first)]
+    assert "has 0 of 6 epochs" in problems[0].reason
+    with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged \(line 1"):
         _ = records[0].curves
 
 
@@ -247,7 +250,9 @@ def test_what_cannot_be_archived(tmp_path, runs):
     with pytest.raises(RecordError, match=r"summary\.json does not exist"):
         archive(unfinished)
     first = RunFolder(sorted(runs.iterdir())[0])
-    edit(first.summary_file, lambda summary: summary["config"].update(noise_file_sha256="ab", noise="/home/me/l.npz"))
+    from_a_file = {"noise_file_sha256": "ab", "noise": "/home/me/l.npz"}
+    edit(first.summary_file, lambda summary: summary["config"].update(from_a_file))
+    edit(first.config_file, lambda config: config.update(from_a_file))
     with pytest.raises(RecordError, match="labels of a file"):
         archive(first)
 
@@ -267,13 +272,12 @@ def test_nothing_half_written_is_left(runs, tmp_path, monkeypatch):
 
 
 def test_thousands_of_records(tmp_path):
-    """Not how long it takes, which `docs/performance.md` is for, but that nothing but the summaries is opened."""
+    """Not how long it takes, which `docs/performance.md` is for, but that nothing within the epochs is read."""
     run = write_run(tmp_path, TNLPAD, 1)
+    run.epochs_file.write_text("no JSON\n" * 6)
     many = tmp_path / "many"
     for k in range(300):
-        copy = RunFolder(many / f"run{k:04}")
-        copy.path.mkdir(parents=True)
-        shutil.copy(run.config_file, copy.config_file)
+        copy = RunFolder(shutil.copytree(run.path, many / f"run{k:04}"))
         copy.summary_file.write_text(run.summary_file.read_text().replace(run.path.name, copy.path.name))
     records, problems = read(many)
     assert (len(records), problems) == (300, [])

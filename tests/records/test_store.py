@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tnlpad.records.store import RecordError, RunFolder, RunInUse, find_runs, to_json, write_by_rename
+from tnlpad.records.store import RecordError, RunFolder, RunInUse, find_runs, is_disk_full, to_json, write_by_rename
 
 CONFIG = {"dataset": "digits", "milestones": [10, 20]}
 
@@ -272,3 +272,40 @@ def test_the_lock_is_given_back_after_an_error(folder):
         raise ZeroDivisionError
     with folder.lock(), pytest.raises(RecordError), RunFolder(folder.path).lock():
         pytest.fail("locked twice")
+
+
+# Failures
+
+
+def test_an_error_is_kept_until_the_run_is_finished(tmp_path):
+    folder = RunFolder(tmp_path / "runs" / "a")
+    assert folder.keep_error("where it was") == folder.error_file  # also of a run that never began
+    folder.keep_error("where it is now")
+    assert folder.error_file.read_text() == "where it is now"
+    assert not folder.begun
+    folder.begin(CONFIG)
+    assert folder.error_file.exists()
+    folder.finish({"a": 1})
+    assert names(folder.path) == ["config.json", "summary.json"]
+
+
+def raised_from(cause):
+    try:
+        raise RuntimeError("could not write") from cause
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_known_also_behind_another_error(number):
+    full = OSError(number, "no space")
+    assert is_disk_full(full)
+    assert is_disk_full(raised_from(full))
+    assert not is_disk_full(raised_from(PermissionError(errno.EACCES, "not yours")))
+    assert not is_disk_full(ValueError("28"))
+
+
+def test_errors_that_are_raised_from_each_other():
+    first = OSError(errno.EIO, "broken")
+    first.__cause__ = raised_from(first)
+    assert not is_disk_full(first)

@@ -1,7 +1,14 @@
 import pytest
 from matplotlib.figure import Figure
 
+from tests.synthetic_runs import write_run
+from tnlpad.paper.cells import cells
+from tnlpad.records.archive import finished_records
 from tnlpad.report.drawings.drawing import Drawing
+from tnlpad.report.results import table_results
+
+GPU = {"precision": "bfloat16", "compiled": True}
+COLUMN = {cell.row: cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"}
 
 
 def summary(mean, sd):
@@ -68,3 +75,22 @@ def two_drawings(monkeypatch):
     }
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", drawings)
     return drawings
+
+
+@pytest.fixture
+def table(tmp_path):
+    """TNLPAD with two seeds, one more in float32; standard with one."""
+    for seed, accuracy in ((1, 0.989), (2, 0.991)):
+        write_run(tmp_path, COLUMN["tnlpad"], seed, accuracy=accuracy, last=0.97, memorised=0.25, settings=GPU)
+    write_run(tmp_path, COLUMN["tnlpad"], 1, accuracy=0.95)
+    write_run(tmp_path, COLUMN["standard"], 1, accuracy=0.98, settings=GPU)
+    return table_results("simulated", finished_records([tmp_path]))
+
+
+@pytest.fixture
+def smoke(tmp_path):
+    """A table without published numbers, of which one cell is empty."""
+    for cell in cells("smoke")[1:]:
+        for seed in (1, 2):
+            write_run(tmp_path, cell, seed, accuracy=0.9)
+    return table_results("smoke", finished_records([tmp_path]))

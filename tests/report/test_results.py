@@ -5,16 +5,8 @@ import pytest
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import TABLES, Experiment, Published, cells
 from tnlpad.records.archive import finished_records
-from tnlpad.report.results import (
-    TITLES,
-    Spread,
-    compare,
-    groups_of,
-    other_runs,
-    reported,
-    table_results,
-    variant,
-)
+from tnlpad.report.groups import Spread
+from tnlpad.report.results import TITLES, compare, other_runs, table_results
 
 CELL = next(cell for cell in cells("simulated") if cell.name == "simulated/cifar10/symmetric-0.4/tnlpad")
 GPU = {"precision": "bfloat16", "compiled": True}
@@ -25,17 +17,6 @@ def entry_of(table, cell):
 
 
 # Numbers
-
-
-def test_the_standard_deviation_is_that_of_the_sample():
-    spread = Spread.of([0.90, 0.92, 0.97])
-    assert spread.n == 3
-    assert spread.mean == pytest.approx(93)
-    assert spread.sd == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
-
-
-def test_one_seed_has_none():
-    assert Spread.of([0.5]) == Spread(mean=50.0, sd=None, n=1)
 
 
 def test_the_bound_is_two_standard_errors_of_the_difference():
@@ -93,17 +74,6 @@ def test_seeds_of_a_cell_are_averaged(tmp_path):
     assert table.selections == ["first epoch of the highest noisy validation accuracy"]
 
 
-def test_two_networks_are_reported_by_their_mean(tmp_path):
-    cell = next(cell for cell in cells("simulated") if cell.method == "coteaching")
-    write_run(tmp_path, cell, 1, memorised=0.5)
-    (group,) = entry_of(table_results("simulated", finished_records([tmp_path])), cell).groups
-    assert group.memorised == Spread.of([0.5])
-    assert reported(["first", "second"]) == ["first", "second"]
-    assert reported(["sigma", "w"]) == ["sigma"]
-    assert reported(["w", "sigma"]) == ["w"]  # the authors' protocol judges by w
-    assert reported(["w"]) == ["w"]
-
-
 VARIANTS = {
     "": {},
     "bfloat16, compiled": {"settings": GPU},
@@ -146,20 +116,6 @@ def test_where_most_seeds_are_comes_first(tmp_path):
     assert [group.label for group in entry.groups] == ["bfloat16, compiled", ""]
 
 
-def test_a_recipe_that_changed_between_versions_is_not_mixed_either(tmp_path):
-    old, new = (finished_records([write_run(tmp_path / str(k), CELL, k).path])[0] for k in (1, 2))
-    new.summary["config"]["options"]["c2"] = 0.9  # with the same settings: the recipe itself says so now
-    new.summary["config"]["weight_decay"] = 0.5
-    groups = groups_of([old, new])
-    assert [group.label for group in groups] == ["", "weight_decay=0.5, c2=0.9"]
-
-
-def test_another_rule_of_selection_is_not_mixed_either(tmp_path):
-    one, two = (finished_records([write_run(tmp_path / str(k), CELL, k).path])[0] for k in (1, 2))
-    two.summary["selection"] = "last epoch"
-    assert [group.label for group in groups_of([one, two])] == ["", "another selection rule"]
-
-
 def test_other_settings_make_another_experiment(tmp_path):
     write_run(tmp_path, CELL, 1, settings={"c2": 0.3})
     write_run(tmp_path, CELL, 1)
@@ -183,13 +139,6 @@ def test_rows_of_the_ablation_are_told_apart(tmp_path):
         write_run(tmp_path, cell, 1, accuracy=0.5 + number / 10, last=0.4)
     table = table_results("ablation", finished_records([tmp_path]))
     assert [round(entry_of(table, cell).groups[0].chosen.mean) for cell in rows] == [50, 60, 70, 80]
-
-
-def test_variant_in_words():
-    config = {"protocol": "paper", "precision": "float32", "compiled": False, "patience": None}
-    assert variant(config) == ()
-    assert variant({"protocol": "paper"}) == ()
-    assert variant({**config, "precision": "bfloat16", "patience": 3}) == ("bfloat16", "patience 3")
 
 
 def test_every_table_has_cells_and_commands_that_select_them():

@@ -1,7 +1,8 @@
 import pytest
 
 from tnlpad.paper.cells import Published
-from tnlpad.report.results import Comparison, Spread
+from tnlpad.report.groups import Spread
+from tnlpad.report.results import Comparison
 from tnlpad.report.tables import (
     agreement_mark,
     agreement_text,

@@ -17,6 +17,11 @@ def test_everything_in_a_table_has_a_title():
     assert {cell.resolved_network for cell in shown} <= set(NETWORKS)
 
 
+@pytest.mark.parametrize(("number", "text"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1440, "1,440 runs")])
+def test_counted(number, text):
+    assert words.counted(number, "run") == text
+
+
 @pytest.mark.parametrize(
     ("dataset", "column", "title"),
     [

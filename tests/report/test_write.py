@@ -114,6 +114,14 @@ def test_numbers_beside_the_papers(runs, tmp_path):
         assert wanted in text, wanted
 
 
+def test_what_a_single_run_differs_in_is_said_of_one_run(runs, tmp_path):
+    path = sorted(runs.glob("*/summary.json"))[0]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another machine"}))
+    text = text_of(report(tmp_path / "report", runs).page)
+    assert "a machine (25 runs)" in text
+    assert "another machine (1 run)" in text
+
+
 def test_empty_cells_columns_tables_and_figures_say_what_fills_them(runs, tmp_path):
     written = report(tmp_path / "report", runs)
     text = text_of(written.page)
@@ -188,7 +196,7 @@ def test_the_trial_grid_is_shown_when_it_was_run(runs, tmp_path):
 def test_damaged_records_are_named_on_the_page(runs, tmp_path):
     first, second, *_ = sorted(runs.iterdir())
     (first / "summary.json").write_text("{")
-    (second / "epochs.jsonl").write_text("{\n")
+    (second / "epochs.jsonl").write_text("{\n" * 6)
     RunFolder(runs / "begun").begin({"a": 1})
     written = report(tmp_path / "report", runs)
     text = text_of(written.page)
@@ -216,7 +224,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(runs, t
 
 def test_a_column_of_which_no_curve_can_be_read(runs, tmp_path):
     for path in runs.glob("mnist*"):
-        (path / "epochs.jsonl").unlink()
+        (path / "epochs.jsonl").write_text("{}\n" * 6)
     page = report(tmp_path / "report", runs).page.read_text()
     assert 'class="figure curves"' not in page
     assert "99.08" in page

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tnlpad.suspects.calibrate import MOST_CERTAIN, comparable, confidence
+from tnlpad.suspects.calibrate import HUMPS_OFF_BY, MOST_CERTAIN, comparable, confidence, upper_hump
 
 
 def two_humps(samples, rate, seed=0, shift=0.0):
@@ -51,3 +51,23 @@ def test_few_samples_held_out_are_taken_as_they_are():
     np.testing.assert_array_equal(moved[50:], doubt[50:])
     assert moved[:50].mean() == pytest.approx(doubt[50:].mean())
     assert moved[:50].std() == pytest.approx(doubt[50:].std())
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+@pytest.mark.parametrize("first", [0.0, 0.2, 0.6])
+def test_the_upper_hump_holds_the_wrong_labels_wherever_the_search_began(rate, first):
+    doubt, wrong = two_humps(5000, rate)
+    weight, off_by = upper_hump(doubt, first)
+    assert weight == pytest.approx(wrong.mean(), abs=0.03)
+    assert HUMPS_OFF_BY <= off_by < 0.15
+
+
+def test_humps_that_run_into_each_other_are_less_certain():
+    doubt, _ = two_humps(5000, 0.4)
+    blurred = doubt + np.random.default_rng(1).normal(0, 0.6, 5000)
+    assert upper_hump(blurred, 0.4)[1] > 2 * upper_hump(doubt, 0.4)[1]
+
+
+def test_doubt_without_humps_leaves_the_first_estimate():
+    assert upper_hump(np.zeros(50), 0.3) == (0.3, 1.0)
+    assert upper_hump(np.empty(0), 0.3) == (0.3, 1.0)

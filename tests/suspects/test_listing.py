@@ -22,7 +22,7 @@ def test_a_row_names_the_sample_and_both_labels():
     for row, place in zip(rows, ranking.order, strict=False):
         assert (row.id, row.path, row.index) == (f"id{place}", f"{place}.png", place)
         assert row.given_name == scores.class_names[scores.columns["given"][place]]
-        assert row.suggested_name == scores.class_names[scores.probabilities[place].argmax()]
+        assert row.suggested_name == scores.class_names[ranking.evidence.suggested[place]] != row.given_name
         assert row.part == scores.columns["part"][place]
 
 
@@ -49,3 +49,13 @@ def test_what_gamma_absorbs_needs_a_decomposition():
     assert absorbed(columns, ("sigma", "w")).tolist() == [2.0, 0.0]
     assert absorbed(columns, ("sigma", "w"), 0) == 2.0
     assert absorbed({}, ("w",)) is None
+
+
+def test_a_suspect_whose_label_leads_says_what_it_is_taken_for():
+    rows, _, _ = listed(top=600, sharpness=1.0, rate=0.45)
+    leading = [row for row in rows if "but also" in row.why]
+    assert leading
+    for row in leading:
+        assert f"sees “{row.given_name}”" in row.why
+        assert f"also “{row.suggested_name}”" in row.why
+        assert row.confidence >= 0.5

@@ -1,5 +1,7 @@
 """The page of suspects, as text and as a reader's browser shows it."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,16 +11,23 @@ from tests.suspects.test_listing import names
 from tnlpad.suspects.listing import suspects
 from tnlpad.suspects.page import MOST_CARDS, suspects_page
 from tnlpad.suspects.ranking import rank
+from tnlpad.suspects.review import read_review
 from tnlpad.suspects.thumbnails import of_array
 
 LONG = "a class of a very long name " * 6 + "<script>alert(1)</script>"
+UNBROKEN = "Donaudampfschifffahrtsgesellschaft" * 8
+ARABIC = "خبز بالزعتر"
 
 
-def text(top=40, picture=lambda each: of_array(np.full((1, 8, 8), each.given * 100, dtype=np.uint8)), **options):
+def gray(suspect):
+    return of_array(np.full((1, 8, 8), suspect.given * 100, dtype=np.uint8))
+
+
+def text(top=40, picture=gray, run="made", caution=None, **options):
     scores, _, _ = made(**options)
     ranking = rank(scores)
     listed = suspects(ranking, scores, names(len(scores)), top)
-    return suspects_page("things", listed, ranking, scores.class_names, picture, {"run": "made"})
+    return suspects_page("things", listed, ranking, scores.class_names, picture, {"run": run}, caution)
 
 
 def test_names_cannot_become_markup():
@@ -33,10 +42,35 @@ def test_a_long_list_is_shown_in_part_and_says_so():
     assert f"The first {MOST_CARDS} of {MOST_CARDS + 50}" in page
 
 
-def test_an_empty_list_is_a_page():
+def empty():
     scores, _, _ = made(rate=0.0)
-    page = suspects_page("things", [], rank(scores), scores.class_names, lambda each: None, {})
-    assert "No label is in doubt" in page
+    return suspects_page("things", [], rank(scores), scores.class_names, lambda each: None, {})
+
+
+def test_an_empty_list_is_a_page():
+    assert "No label is in doubt" in empty()
+    assert "<script>" not in empty()
+
+
+def test_without_any_picture_there_is_no_room_for_them():
+    assert "no picture" not in text(picture=lambda each: None)
+    some = text(picture=lambda each: None if each.rank > 1 else of_array(np.zeros((1, 8, 8), dtype=np.uint8)))
+    assert some.count("no picture") == 39
+
+
+def test_the_filter_offers_pairs_and_single_sides_with_short_names():
+    page = text(names=("ant", "bee", UNBROKEN))
+    options = re.findall(r"<option value=\"(.*?)\">(.*?)</option>", page)
+    assert {key for key, _ in options} >= {"", "0-1", "0-", "-1"}
+    assert all(len(words) < 120 for _, words in options)
+
+
+def test_numbers_that_are_not_to_be_believed_are_not_shown():
+    assert text().count("% likely wrong") == 40
+    page = text(caution="It <only> guesses.")
+    assert "</strong> It &lt;only&gt; guesses." in page
+    assert "likely wrong" not in page
+    assert "Estimated" not in page
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +82,7 @@ def browser():
 @pytest.fixture(params=[(1280, "light"), (420, "dark")], ids=["desktop", "phone"])
 def page(browser, request, tmp_path):
     path = tmp_path / "index.html"
-    path.write_text(text(names=("ant", "bee", LONG)))
+    path.write_text(text(names=(UNBROKEN, ARABIC, LONG), run=str(tmp_path)))
     with browser.open(path, *request.param) as opened:
         opened.file = path
         yield opened
@@ -57,6 +91,20 @@ def page(browser, request, tmp_path):
 def press(page, key):
     for kind in ("keyDown", "keyUp"):
         page.call("Input.dispatchKeyEvent", type=kind, key=key)
+
+
+def filtered(page, value):
+    page.run(f"pair.value = '{value}'; pair.dispatchEvent(new Event('change'))")
+    return page.run(
+        "[...document.querySelectorAll('#suspects > li')].filter(e => e.offsetHeight).map(e => e.dataset.pair)"
+    )
+
+
+def choices(page):
+    return page.run(
+        "[...document.querySelectorAll('#suspects > li')].map(e => e.querySelector('[aria-pressed=true]'))"
+        ".map(e => e ? e.dataset.choice : null)"
+    )
 
 
 def focused(page):
@@ -85,14 +133,19 @@ def test_the_page_never_scrolls_sideways(page):
 @pytest.mark.browser
 def test_the_filter_leaves_one_pair_of_classes(page):
     pair = page.run("document.querySelectorAll('#pair option')[1].value")
-    page.run(f"pair.value = '{pair}'; pair.dispatchEvent(new Event('change'))")
-    left = page.run(
-        "[...document.querySelectorAll('#suspects > li')].filter(e => e.offsetHeight).map(e => e.dataset.pair)"
-    )
+    left = filtered(page, pair)
     assert set(left) == {pair}
     assert page.run("count.value") == f"{len(left)} shown"
     press(page, "Escape")
     assert page.run("[...document.querySelectorAll('#suspects > li')].filter(e => e.offsetHeight).length") == 40
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("side", "place"), [("0-", 0), ("-0", 1)])
+def test_the_filter_leaves_one_side_of_a_pair(page, side, place):
+    left = filtered(page, side)
+    assert {pair.split("-")[place] for pair in left} == {"0"}
+    assert len({pair.split("-")[1 - place] for pair in left}) == 2
 
 
 @pytest.mark.browser
@@ -115,3 +168,61 @@ def test_keys_stay_within_what_the_filter_leaves(page):
     for _ in range(50):
         press(page, "j")
     assert page.run("document.activeElement.dataset.pair") == pair
+
+
+@pytest.mark.browser
+def test_keys_decide_and_go_on_to_what_is_left(page):
+    press(page, "j")
+    for key in "sgn":
+        press(page, key)
+    assert choices(page)[:4] == ["suggested", "given", "neither", None]
+    assert focused(page) == 3
+    assert page.run("decided.value") == "3 decided"
+    press(page, "k")
+    press(page, "n")  # the same choice again takes it back
+    assert choices(page)[2] is None
+    assert focused(page) == 2
+    press(page, "w")
+    assert page.run("document.activeElement.querySelector('details').open")
+
+
+@pytest.mark.browser
+def test_decisions_are_saved_as_a_review(page, tmp_path):
+    page.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    assert page.run("save.disabled")
+    page.run("document.querySelectorAll('#suspects > li')[0].querySelector('.suggested').click()")
+    page.run("document.querySelectorAll('#suspects > li')[1].querySelector('.neither').click()")
+    page.run("save.click()")
+    saved = tmp_path / "review.csv"
+    for _ in range(100):
+        if saved.exists():
+            break
+        page.run("new Promise(done => setTimeout(done, 50))")
+    ids = page.run("[...document.querySelectorAll('#suspects > li')].map(e => e.dataset.id)")
+    suggested = page.run("document.querySelector('#suspects .suggested bdi').textContent")
+    assert read_review(saved, ids) == {ids[0]: suggested.strip(), ids[1]: None}
+
+
+@pytest.mark.browser
+def test_decisions_outlast_a_reload(browser, tmp_path):
+    path = tmp_path / "index.html"
+    path.write_text(text(run=str(tmp_path)))
+    with browser.open(path, 1280) as page:
+        press(page, "j")
+        press(page, "s")
+    with browser.open(path, 1280) as page:
+        assert choices(page)[:2] == ["suggested", None]
+        assert page.run("decided.value") == "1 decided"
+        assert page.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 420])
+def test_pages_with_little_to_show(browser, tmp_path, width):
+    pages = {"empty": empty(), "numbers": text(picture=lambda each: None, names=(UNBROKEN, ARABIC, LONG))}
+    for name, content in pages.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(content)
+        with browser.open(path, width) as page:
+            assert page.complaints == []
+            assert page.run("document.documentElement.scrollWidth") <= width

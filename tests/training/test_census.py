@@ -86,15 +86,17 @@ def test_it_looks_after_every_few_epochs_and_always_at_the_best():
     assert census.counted().epochs == (3, 4)
 
 
-def test_of_a_decomposition_sigma_comes_first_and_w_seldom():
+def test_of_a_decomposition_both_are_asked_and_sigma_comes_first():
     method = told(w=[FIRST] * 9, sigma=[SECOND] * 9)
     assert views(method) == ("sigma", "w")
     census = of_three()
     for epoch in range(1, 6):
         census.take(method, epoch, best=True)
-    assert [len(each) for each in method.networks.values()] == [9 - 2, 9 - 5]
+    assert [len(each) for each in method.networks.values()] == [9 - 5, 9 - 5]
     found = census.counted()
-    np.testing.assert_allclose(found.probabilities, torch.tensor(SECOND).softmax(1), atol=1e-6)
+    expected = (torch.tensor(FIRST).softmax(1) + torch.tensor(SECOND).softmax(1)) / 2
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-6)
+    assert found.epochs == (5, 5)
     assert found.numbers["margin_w"].tolist() == [1.0, 3.0, -1.0]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.data import BAD_DATA, progress_reporter
-from tnlpad.cli.output import fail, print_json
+from tnlpad.cli.output import fail, print_json, printable
 
 if TYPE_CHECKING:
     from tnlpad.data.inspect import Inspection
@@ -169,4 +169,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _short(name: str) -> str:
+    name = printable(name)
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"

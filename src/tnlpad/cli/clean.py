@@ -1,51 +1,154 @@
-"""`tnlpad clean`: the labels of a run's data with the suspects corrected or dropped, as a table to train on."""
+"""`tnlpad clean`: the labels of a run's data with the suspects corrected or dropped, as data to train on."""
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.find_run import judged
-from tnlpad.cli.output import fail, print_json
+from tnlpad.cli.cleaned_files import SUFFIXES, WHY, Form, form_of, write_cleaned
+from tnlpad.cli.find_run import Judged, judged, run_caution, run_data
+from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
+
+if TYPE_CHECKING:
+    from tnlpad.suspects.cleaning import Cleaned
+    from tnlpad.suspects.review import Review
 
 Action = Literal["correct", "drop"]
+LEAST_CONFIDENCE = 0.9
 
 
 def clean(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or its name.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The table to write, such as manifest.csv.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="What to write: .csv; .npz for images of such a file, .parquet for pictures in a table.",
+        ),
+    ],
     action: Annotated[
         Action, typer.Option(help="What happens to a label in doubt: the suggested one instead, or no such sample.")
     ] = "correct",
     confidence: Annotated[
-        float, typer.Option(metavar="SHARE", min=0.5, max=1.0, help="Only labels that are wrong this probably.")
-    ] = 0.9,
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0.5,
+            max=1.0,
+            help="Only labels that are wrong this probably; 0.9 by default, 1 is none.",
+        ),
+    ] = None,
+    review: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What you decided on the page of suspects, which counts before all else."),
+    ] = None,
     runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders lie.")] = Path("runs"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON document.")] = False,
 ) -> None:
     """Write all samples as a table with the doubtful labels corrected or dropped.
 
-    The label as it was given stays beside the new one, in original_label.
+    The label as it was given stays beside the new one, in original_label, and
+    a test part as it is. `tnlpad train` takes the file as it takes other data.
+    Where the network is too weak to be believed, only labels that you decided
+    on are changed, unless you say --confidence.
 
     Example: tnlpad clean RUN --out manifest.csv --confidence 0.9
     """
-    from tnlpad.suspects.cleaning import HEADER, Change, cleaned
-    from tnlpad.suspects.export import write_rows
+    from tnlpad.records.samples import read_data_file
+    from tnlpad.records.store import RecordError
 
-    if out.is_dir() or out.suffix.lower() != ".csv":
-        fail(f"--out {out}: name a file that ends in .csv.", code=2)
+    if out.is_dir() or out.suffix.lower() not in SUFFIXES.values():
+        fail(f"--out {out}: name a file that ends in {', '.join(sorted(set(SUFFIXES.values())))}.", code=2)
     found = judged(run, runs)
-    rows = list(cleaned(found.ranking, found.scores, found.names, Change(action=action, least_confidence=confidence)))
+    least = _least_confidence(confidence, found, review)
+    try:
+        about = read_data_file(found.folder.path) or {}
+        decided = _review(review, found)
+        rows = list(_rows(found, action, least, decided))
+    except RecordError as error:
+        fail(str(error), code=3)
+    for source in (about.get("path"), review):
+        if source is not None:
+            refuse_to_overwrite(out, source, "--out")
+    form = form_of(about, rows)
+    if out.suffix.lower() != SUFFIXES[form]:
+        fail(f"--out {out}: {WHY[form]}. Name a file that ends in {SUFFIXES[form]}.", code=2)
+    own = run_data(found.folder, quiet) if form in ("features", "images", "pictures") else None
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(out, HEADER, rows)
+        write_cleaned(out, rows, own)
     except OSError as error:
         fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
-    total = len(found.scores)
-    changed = sum(row[HEADER.index("changed")] == "yes" for row in rows)
-    if as_json:
-        print_json(
-            {"file": str(out), "samples": total, "kept": len(rows), "corrected": changed, "dropped": total - len(rows)}
+    _warn(found, rows, least, quiet)
+    total = len(found.scores) + sum(row.split == "test" for row in rows)
+    _tell(out, rows, total, _next(out, rows, form, about), quiet, as_json)
+
+
+def _least_confidence(said: float | None, found: Judged, review: Path | None) -> float:
+    """What was said; else the usual, unless the run's network is too weak to change labels that nobody looked at."""
+    warning = run_caution(found.folder)
+    if said is not None or warning is None:
+        return LEAST_CONFIDENCE if said is None else said
+    if review is None:
+        fail(
+            f"{warning} So no label is changed unasked: look at the suspects and give what you decided with --review, "
+            "or say --confidence."
         )
+    return 1.0
+
+
+def _warn(found: Judged, rows: "Sequence[Cleaned]", confidence: float, quiet: bool) -> None:
+    """What the owner should know before training on it."""
+    if confidence < 1 and not any(row.changed for row in rows) and len(found.scores) <= len(rows):
+        surest = max(row.confidence or 0 for row in rows)
+        say(f"No label is wrong with {confidence:.0%}; the most doubtful one is with {surest:.0%}.", quiet)
+    given = {found.scores.class_names[label] for label in set(found.scores.columns["given"].tolist())}
+    if lost := sorted(given - {row.label for row in rows}):
+        say(f"No sample is left of {len(lost)} classes, such as {lost[0][:80]!r}.", quiet)
+
+
+def _review(path: Path | None, found: Judged) -> "Review | None":
+    from tnlpad.suspects.review import read_review
+
+    return read_review(path, found.names.ids) if path is not None else None
+
+
+def _rows(found: Judged, action: Action, confidence: float, review: "Review | None") -> "Iterator[Cleaned]":
+    from tnlpad.records.samples import read_samples
+    from tnlpad.suspects.cleaning import Change, cleaned, untouched
+
+    change = Change(action=action, least_confidence=confidence)
+    yield from cleaned(found.ranking, found.scores, found.names, change, review)
+    if samples := read_samples(found.folder.path):
+        yield from untouched(samples)
+
+
+def _next(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, Any]) -> str | None:
+    """The command that trains on what was written; None if nothing can."""
+    import shlex
+
+    command = f"tnlpad train {shlex.quote(str(out))}"
+    if form != "paths":
+        return None if form == "ids" else command
+    paths = [row.path for row in rows if row.path is not None]
+    folder = os.path.realpath(out.parent)
+    if os.path.commonpath([folder, *map(os.path.realpath, paths)]) == folder:
+        return command
+    source = Path(about.get("images") or about["path"])
+    return f"{command} --images {shlex.quote(str(source if source.is_dir() else source.parent))}"
+
+
+def _tell(out: Path, rows: "Sequence[Cleaned]", total: int, command: str | None, quiet: bool, as_json: bool) -> None:
+    corrected = sum(row.changed for row in rows)
+    if as_json:
+        counts = {"samples": total, "kept": len(rows), "corrected": corrected, "dropped": total - len(rows)}
+        print_json({"file": str(out), **counts, "next": command})
+        return
+    typer.echo(f"{len(rows):,} of {total:,} samples kept, {corrected:,} labels corrected: {out}")
+    if command is not None:
+        say(f"Next: {command}", quiet)
     else:
-        typer.echo(f"{len(rows):,} of {total:,} samples kept, {changed:,} labels corrected: {out}")
+        say("The table has labels by id, and no paths: nothing trains on it.", quiet)

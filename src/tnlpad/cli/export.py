@@ -56,6 +56,7 @@ def export(
 
 
 def _onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:
+    import logging
     import warnings
 
     try:
@@ -69,6 +70,7 @@ def _onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the exporter, about itself
+            logging.getLogger("torch.onnx").setLevel(logging.ERROR)
             difference = write_onnx(path, shipped)
     except ExportError as error:
         fail(str(error))

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tnlpad.cli.data import progress_reporter
 from tnlpad.cli.output import fail
 
 if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
     from tnlpad.records.scores import SampleNames, SampleScores
     from tnlpad.records.store import RunFolder
     from tnlpad.suspects.ranking import Ranking
@@ -54,6 +56,39 @@ def judged(run: str, runs: Path) -> Judged:
     except RecordError as error:
         fail(str(error), code=3)
     return Judged(folder=folder, scores=scores, names=names, ranking=rank(scores))
+
+
+def run_caution(folder: "RunFolder") -> str | None:
+    """Why not to believe what a run says of its labels, if so."""
+    from tnlpad.suspects.caution import caution
+
+    return caution((folder.summary().get("chosen") or {}).get("validation_accuracy"))
+
+
+def run_data(folder: "RunFolder", quiet: bool) -> "OwnDataset":
+    """The person's own data that a run was about, from where they lay."""
+    from tnlpad.data.errors import DataError
+
+    try:
+        return reopened(folder, quiet)
+    except DataError as error:
+        fail(str(error), code=3)
+
+
+def reopened(folder: "RunFolder", quiet: bool) -> "OwnDataset":
+    """The same; whoever can do without them is told by an error."""
+    from tnlpad.data.errors import DataError
+    from tnlpad.data.own import open_dataset
+    from tnlpad.records.samples import read_data_file
+
+    about = read_data_file(folder.path)
+    if about is None:
+        raise DataError(f"the run in {folder.path} is on a published dataset.")
+    with progress_reporter(quiet) as reporter:
+        own = open_dataset(about["path"], images=about["images"], reporter=reporter)
+    if own.shape.fingerprint != about["fingerprint"]:
+        raise DataError(f"{about['path']} has changed since the run in {folder.path} was trained on it. Restore it.")
+    return own
 
 
 def _literal(text: str) -> str:

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from heapq import heapify, heapreplace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tnlpad.cli.output import say
+from tnlpad.report.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +34,7 @@ class Progress(Protocol):
 
 @contextmanager
 def grid_progress(
-    configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], out: Path, jobs: int, quiet: bool
+    configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], out: Path, places: int | None, quiet: bool
 ) -> "Iterator[Progress]":
     """Shows how these runs go on.
 
@@ -40,14 +42,14 @@ def grid_progress(
         configs: The runs, in the order in which they start.
         expected: Seconds that each is expected to take, by its name; None where nobody knows.
         out: The folder of runs, where those at work are looked up.
-        jobs: How many run at once, for a first guess at the time left.
+        places: How many run at once; None where nobody knows.
         quiet: Show nothing.
     """
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True)
-    tally = Tally(configs, expected, jobs)
+    tally = Tally(configs, expected, places)
     if quiet:
         yield _Silent()
     elif not console.is_terminal:
@@ -86,37 +88,68 @@ def _now_and_then(seconds: float) -> Callable[[str], None]:
 
 
 class Tally:
-    """How many runs ended and how, and how long the others will take at the pace so far."""
+    """How many runs ended and how, and how long the others will take.
 
-    def __init__(self, configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], jobs: int) -> None:
+    Runs start in order, as many at once as there are places, and each end makes room for the next: so it is known how
+    long those at work have been at it. What a run takes is what was expected of it, corrected by what those that ended
+    have taken of theirs. Without a number of places, as on a cluster, the pace is that of all since the start.
+    """
+
+    def __init__(
+        self, configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], places: int | None
+    ) -> None:
         self.epochs = {config.run_id: config.epochs for config in configs}
         self.total, self.ended, self.failed, self.waiting = len(configs), 0, 0, 0
         known = [seconds for run_id in self.epochs if (seconds := expected.get(run_id)) is not None]
         typical = sum(known) / len(known) if known else 1.0
-        self._work = {run_id: expected.get(run_id) or typical for run_id in self.epochs}
-        self._first_guess = sum(self._work.values()) / jobs if known else None
-        self._work_done, self._began = 0.0, time.monotonic()
+        self._expected = {run_id: expected.get(run_id) or typical for run_id in self.epochs}
+        self._something_known = bool(known)
+        self._taken, self._was_expected = 0.0, 0.0  # of those that ended, together
+        self._next = iter(list(self.epochs))
+        self._start, self._began = time.monotonic(), dict[str, float]()  # of all, and of each that is at work
+        self._places_known = places is not None
+        for _ in range(places or 0):
+            self._start_next()
 
     def on_end(self, ended: "Ended") -> None:
         self.ended += 1
-        self.failed += ended.error is not None
+        self.failed += ended.failure is not None
         self.epochs.pop(ended.run_id, None)
-        work = self._work.pop(ended.run_id, 0.0)
-        if ended.error is None:  # a failure takes no time, and says nothing about the others'
-            self._work_done += work
+        expected = self._expected.pop(ended.run_id, 0.0)
+        if ended.failure is None and ended.seconds is not None:  # a failure says nothing about the others
+            self._taken += ended.seconds
+            self._was_expected += expected
+        if self._began.pop(ended.run_id, None) is not None:
+            self._start_next()
+
+    def _start_next(self) -> None:
+        run_id = next((each for each in self._next if each in self.epochs), None)
+        if run_id is not None:
+            self._began[run_id] = time.monotonic()
 
     @property
     def seconds_left(self) -> float | None:
-        """By what was done since the start; at first by what was expected."""
-        if not self._work_done:
-            return self._first_guess
-        return (time.monotonic() - self._began) * sum(self._work.values()) / self._work_done
+        """Until the last place is empty; None as long as nothing is known."""
+        now = time.monotonic()
+        # The display's thread asks while runs end in another.
+        left, began = dict(self._expected), dict(self._began)
+        if not self._places_known:
+            return (now - self._start) * sum(left.values()) / self._was_expected if self._was_expected else None
+        if not self._was_expected and not self._something_known:
+            return None
+        pace = self._taken / self._was_expected if self._was_expected else 1.0
+        places = [max(0.0, pace * left.get(run_id, 0.0) - (now - start)) for run_id, start in began.items()]
+        heapify(places)
+        for run_id, expected in left.items():
+            if places and run_id not in began:
+                heapreplace(places, places[0] + pace * expected)  # the first place that is free
+        return max(places, default=0.0)
 
     def __str__(self) -> str:
-        parts = [f"{self.ended} of {self.total} runs"]
+        parts = [f"{self.ended:,} of {counted(self.total, 'run')}"]
         parts += [f"{self.failed} failed"] if self.failed else []
         left = self.seconds_left
-        parts += [f"{duration(left)} left"] if left is not None and self.ended < self.total else []
+        parts += [f"{duration(left)} left"] if left is not None and left >= 1 and self.ended < self.total else []
         parts += [f"waiting for {self.waiting} of another process"] if self.waiting else []
         return ", ".join(parts)
 
@@ -132,17 +165,19 @@ def duration(seconds: float) -> str:
 
 
 def machine_time(seconds: float, kind: str) -> str:
-    """As it is counted out: "12.3 GPU hours", "4 CPU minutes"."""
-    hours, minutes = seconds / 3600, max(1, round(seconds / 60))
-    if hours >= 1:
-        return f"{hours:,.1f} {kind} hours"
-    return f"{minutes} {kind} minute" + ("s" if minutes > 1 else "")
+    """As it is counted out: "12.3 GPU hours", "4 CPU minutes", "40 CPU seconds"."""
+    if seconds >= 3600:
+        return f"{seconds / 3600:,.1f} {kind} hours"
+    if seconds >= 100:
+        return f"{seconds / 60:.0f} {kind} minutes"
+    return counted(max(1, round(seconds)), f"{kind} second")
 
 
 def in_a_line(ended: "Ended") -> str:
     """A run and how it ended."""
-    if ended.error is not None:
-        return f"{ended.run_id} failed: {ended.error.splitlines()[0]}"
+    if ended.failure is not None:
+        where = f" (traceback: {ended.failure.traceback})" if ended.failure.traceback is not None else ""
+        return f"{ended.run_id} failed: {ended.failure.error.splitlines()[0]}{where}"
     if ended.test_accuracy is None:
         return f"{ended.run_id} was finished by another process"
     again = f", attempt {ended.attempts}" if ended.attempts > 1 else ""
@@ -179,7 +214,7 @@ class _Display:
 
     def on_end(self, ended: "Ended") -> None:
         self.tally.on_end(ended)
-        if ended.error is not None:
+        if ended.failure is not None:
             self.failure = in_a_line(ended)
 
     def on_wait(self, count: int) -> None:

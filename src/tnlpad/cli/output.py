@@ -21,6 +21,11 @@ def say(message: str, quiet: bool = False) -> None:
         typer.echo(message, err=True)
 
 
+def printable(text: str) -> str:
+    """A name from somebody's data with its line breaks and control characters spelt out: a terminal obeys them."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
 def print_json(document: Any) -> None:
     """The one document of `--json`. Numbers that JSON does not know are refused rather than written."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
@@ -40,6 +45,12 @@ def folder_for_results(path: Path, option: str) -> Path:
             f"write to: name another one with {option} FOLDER."
         )
     return path
+
+
+def refuse_to_overwrite(out: Path, source: Path | str, option: str) -> None:
+    """Nobody's data are replaced by what was made of them."""
+    if out.exists() and Path(source).exists() and out.samefile(source):
+        fail(f"{option} {out} is the file that the data come from: name another one, and it stays as it is.", code=2)
 
 
 def write_text(path: Path, text: str) -> None:

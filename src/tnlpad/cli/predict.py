@@ -8,7 +8,7 @@ import typer
 
 from tnlpad.cli.data import progress_reporter
 from tnlpad.cli.find_run import find_run
-from tnlpad.cli.output import fail, print_json, say
+from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
     from tnlpad.experiments.predict import Inputs, Prediction
@@ -46,6 +46,8 @@ def predict(
 
     if out is not None and (out.is_dir() or out.suffix.lower() != ".csv"):
         fail(f"--out {out}: name a file that ends in .csv.", code=2)
+    if out is not None:
+        refuse_to_overwrite(out, data, "--out")
     folder = find_run(run, runs)
     say("Loading torch.", quiet)
     try:
@@ -87,5 +89,6 @@ def _inputs(data: str, images: Path | None, shipped: "Shipped", root: Path | Non
     with progress_reporter(quiet) as reporter:
         own = open_dataset(data, images=images, labelled=False, reporter=reporter)
     if own.problems:
-        say(f"{len(own.problems):,} samples are left out: {own.problems[0].id} {own.problems[0].reason}.", quiet)
+        first = printable(f"{own.problems[0].id[:200]}: {own.problems[0].reason}")
+        say(f"{len(own.problems):,} samples are left out, such as {first}.", quiet)
     return inputs_of_own(own, shipped)

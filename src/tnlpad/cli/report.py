@@ -200,7 +200,7 @@ def _command(sources: Sequence[Path], out: Path | None, tables: Sequence[str]) -
 
 
 def _document(written: "Report") -> dict[str, Any]:
-    from tnlpad.report.formats import rows
+    from tnlpad.report.plain import rows
 
     return {
         "page": str(written.page),
@@ -214,12 +214,13 @@ def _document(written: "Report") -> dict[str, Any]:
 
 
 def _print(document: dict[str, Any]) -> None:
+    from tnlpad.report.words import counted
+
     if "archive" in document:
         counts = ", ".join(f"{len(document[key])} {key}" for key in ("archived", "unchanged", "refused"))
         typer.echo(f"Records: {document['archive']} ({counts})")
     if "page" in document:
         drawn = sum(state == "drawn" for state in document["figures"].values())
-        typer.echo(
-            f"{document['runs']} runs, {len(document['tables'])} tables, {drawn} of {len(document['figures'])} figures"
-        )
+        runs, tables = counted(document["runs"], "run"), counted(len(document["tables"]), "table")
+        typer.echo(f"{runs}, {tables}, {drawn} of {counted(len(document['figures']), 'figure')}")
         typer.echo(f"Report: {document['page']}")

@@ -5,24 +5,24 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from tnlpad.cli.grid_words import entry, print_gpu_hours, print_states, say_failures, what_is_left
 from tnlpad.cli.output import fail, folder_for_results, print_json, say
-from tnlpad.cli.train import Protocol, checked_device, pair
+from tnlpad.cli.train import Protocol, pair
 from tnlpad.cli.tune import seed_list
+from tnlpad.cli.where import Where, where_to_run
 
 if TYPE_CHECKING:
-    from tnlpad.experiments.estimate import KnownFrom
+    from tnlpad.experiments.computed_figures import Variation
+    from tnlpad.experiments.failures import Failure
     from tnlpad.experiments.grid import Executor
     from tnlpad.experiments.reproduce import Planned, Seen
-
-SHOWN_FAILURES = 5  # of each kind
-LONG_SECONDS = 3600
 
 
 def reproduce(
@@ -42,7 +42,7 @@ def reproduce(
         typer.Option(
             metavar="N",
             min=1,
-            help="Runs at once: on this machine, or with ray on each GPU. By default one per core, or one on a GPU.",
+            help="Runs at once: on this machine, or with ray on each GPU. By default one per core, or as fill the GPU.",
         ),
     ] = None,
     executor: Annotated[
@@ -78,77 +78,30 @@ def reproduce(
     Example: tnlpad reproduce smoke, or tnlpad reproduce simulated --dry-run
     """
     say("Loading torch.", quiet)
-    from tnlpad.experiments.reproduce import extras
-
     settings = [*(setting or []), *([f"patience={patience}"] if patience is not None else [])]
     if setting:
         say("Runs with --set are none of the paper's: the report shows them beside its tables.", quiet)
-    where = _where(executor, jobs, address, send_back, out, root, device, dry_run, quiet)
-    planned = _planned(target, only or [], methods, seeds, protocol, settings, where.device)
-    # Part of the whole, but of no part.
-    beside = extras(target) if not only and not methods else []
+    where = where_to_run(executor, jobs, address, send_back, out, root, device, dry_run, quiet)
+    plan = _planned(target, only or [], methods, seeds, protocol, settings, where)
+    if jobs is None and where.on_gpu and not where.on_ray:
+        where = _filling_the_gpu(where, plan)
     if dry_run:
-        _show_plan(target, planned, beside, where, as_json)
+        _show_plan(plan, where, as_json)
         return
     folder_for_results(out, "--out")  # only now: a word that was mistyped should not leave an empty folder
-    failures = _carry_out(target, planned, beside, where)
-    _show_end(target, planned, beside, failures, where, as_json)
+    failures = _carry_out(plan, where)
+    _show_end(plan, failures, where, as_json)
     if failures:
         raise typer.Exit(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
-    """Where and how to carry out a plan; nothing here changes a number but the device."""
+class Plan:
+    """What a table or figure needs: runs, and figures that are computed beside them, with what was asked of them."""
 
-    executor: Literal["local", "ray"]
-    jobs: int
-    address: str | None
-    send_back: bool
-    out: Path
-    root: Path | None
-    device: str
-    quiet: bool
-
-    @property
-    def on_ray(self) -> bool:
-        return self.executor == "ray"
-
-    @property
-    def cores(self) -> int:
-        """How many runs go on at full speed, as far as is known; on a GPU each slows the others down."""
-        return 1 if self.device.startswith("cuda") else self.jobs
-
-
-def _where(
-    executor: Literal["local", "ray"],
-    jobs: int | None,
-    address: str | None,
-    send_back: bool,
-    out: Path,
-    root: Path | None,
-    device: str,
-    dry_run: bool,
-    quiet: bool,
-) -> Where:
-    from tnlpad.experiments.executors import available_cores
-
-    if executor == "local" and (address is not None or send_back):
-        option = "--send-back" if send_back else "--address"
-        fail(f"{option} is for --executor ray: add that, or leave {option} out.", code=2)
-    # The machines of a cluster may have what this one has not, and a plan needs nothing.
-    elsewhere = (executor == "ray" or dry_run) and device.partition(":")[0] in ("cpu", "cuda")
-    chosen = device if elsewhere else checked_device(device)
-    return Where(
-        executor=executor,
-        jobs=jobs or (1 if chosen.startswith("cuda") else available_cores()),
-        address=address,
-        send_back=send_back,
-        out=out,
-        root=root,
-        device=chosen,
-        quiet=quiet,
-    )
+    target: str
+    runs: "Sequence[Planned]"
+    figures: "Mapping[str, Variation]"
 
 
 def _planned(
@@ -158,23 +111,36 @@ def _planned(
     seeds: str | None,
     protocol: Protocol,
     settings: list[str],
-    device: str,
-) -> "list[Planned]":
-    from tnlpad.experiments.reproduce import experiments, plan, select
+    where: Where,
+) -> Plan:
+    from tnlpad.experiments.computed_figures import COMPUTED, Variation, variation
+    from tnlpad.experiments.reproduce import computed_beside, experiments, plan, select
 
     try:
         every = experiments(target)
         if not every and (only or methods):
             raise ValueError(f"{target} has no parts to choose from: leave out --only and --methods.")
-        return plan(
+        numbers, given = _seeds(seeds), dict(pair(text) for text in settings)
+        runs = plan(
             select(every, only=only, methods=_names(methods)),
             protocol=protocol,
-            seeds=_seeds(seeds),
-            settings=dict(pair(text) for text in settings),
-            device=device,
+            seeds=numbers,
+            settings=given,
+            device=where.device,
         )
+        if target in COMPUTED:
+            if where.on_ray:
+                raise ValueError(f"--executor ray: {target} is computed on this machine. Leave it out.")
+            wanted = variation(target, seeds=numbers, protocol=protocol, settings=given, device=where.device)
+            return Plan(target=target, runs=runs, figures={target: wanted})
     except ValueError as error:
         fail(str(error), code=2)
+    # Part of the whole, but of no part; and as they are, since what was asked is about runs.
+    beside = computed_beside(target) if not only and not methods else []
+    if beside and (seeds is not None or settings or protocol != "paper"):
+        options = "--seeds, --set, --protocol and --patience"
+        say(f"{options} are for the runs: {' and '.join(beside)} are computed as ever.", where.quiet)
+    return Plan(target=target, runs=runs, figures={name: Variation() for name in beside})
 
 
 def _seeds(text: str | None) -> list[int] | None:
@@ -192,17 +158,24 @@ def _names(text: str | None) -> list[str]:
 # Carrying it out ------------------------------------------------------------------------------------------------------
 
 
-def _carry_out(target: str, planned: "Sequence[Planned]", beside: Sequence[str], where: Where) -> dict[str, str]:
-    """Run what is missing; the errors of what failed, by run or figure."""
+def _filling_the_gpu(where: Where, plan: Plan) -> Where:
+    from tnlpad.experiments.packing import runs_at_once
+
+    return replace(where, jobs=runs_at_once(run.config for run in plan.runs if run.config is not None))
+
+
+def _carry_out(plan: Plan, where: Where) -> "dict[str, Failure]":
+    """Run what is missing; what failed, by run or figure."""
+    from tnlpad.experiments.failures import DiskFull
     from tnlpad.experiments.ray_executor import RayUnavailable
     from tnlpad.experiments.reproduce import look
 
-    seen = look(planned, where.out, where.device)
+    seen = look(plan.runs, where.out, where.device, where.jobs)
     if seen:
-        say(_in_words(seen, where), where.quiet)
+        say(what_is_left(seen, where), where.quiet)
     try:
-        return _run(seen, where) | _compute(beside, target, where)
-    except RayUnavailable as error:
+        return _run(seen, where) | _compute(plan, where)
+    except (RayUnavailable, DiskFull) as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error}. Finished runs are kept: free the disk or check the folder, and run the command again.")
@@ -211,24 +184,26 @@ def _carry_out(target: str, planned: "Sequence[Planned]", beside: Sequence[str],
         raise typer.Exit(130) from None
 
 
-def _run(seen: "Sequence[Seen]", where: Where) -> dict[str, str]:
+def _run(seen: "Sequence[Seen]", where: Where) -> "dict[str, Failure]":
     from tnlpad.cli.grid_progress import grid_progress
+    from tnlpad.experiments.failures import Failure
     from tnlpad.experiments.grid import run_grid
     from tnlpad.experiments.reproduce import absent_datasets, left_to_run
 
     left = left_to_run(seen)
     # The machines of a cluster have the data, this one need not.
     absent = absent_datasets(left, where.root) if not where.on_ray else {}
-    failures = {config.run_id: absent[config.dataset] for config in left if config.dataset in absent}
+    failures = {config.run_id: Failure(error=absent[config.dataset]) for config in left if config.dataset in absent}
     possible = [config for config in left if config.dataset not in absent]
     if absent and not possible:
         fail(" ".join(absent.values()), code=3)
     if not possible:
         return failures
     expected = {each.planned.run_id: each.seconds_left for each in seen if each.planned.run_id is not None}
+    places = None if where.on_ray else where.jobs  # how many machines a cluster has may change
     with (
         _executor(where) as execute,
-        grid_progress(possible, expected, where.out, where.cores, where.quiet) as progress,
+        grid_progress(possible, expected, where.out, places, where.quiet) as progress,
         closing(
             run_grid(
                 possible,
@@ -242,24 +217,30 @@ def _run(seen: "Sequence[Seen]", where: Where) -> dict[str, str]:
     ):
         for ended in ends:
             progress.on_end(ended)
-            if ended.error is not None:
-                failures[ended.run_id] = ended.error
+            if ended.failure is not None:
+                failures[ended.run_id] = ended.failure
     return failures
 
 
-def _compute(beside: Sequence[str], target: str, where: Where) -> dict[str, str]:
+def _compute(plan: Plan, where: Where) -> "dict[str, Failure]":
     from tnlpad.cli.grid_progress import telling
-    from tnlpad.experiments.reproduce import compute_extra
+    from tnlpad.experiments.computed_figures import compute_figure
     from tnlpad.paper.cells import SMOKE
 
-    failures: dict[str, str] = {}
-    for name in beside:
+    failures: dict[str, Failure] = {}
+    for name, wanted in plan.figures.items():
         with telling(where.quiet) as tell:
-            error = compute_extra(
-                name, where.out, smoke=target == SMOKE, root=where.root, device=where.device, tell=tell
+            failure = compute_figure(
+                name,
+                where.out,
+                wanted,
+                smoke=plan.target == SMOKE,
+                root=where.root,
+                device=where.device,
+                tell=tell,
             )
-        if error is not None:
-            failures[name] = error
+        if failure is not None:
+            failures[name] = failure
     return failures
 
 
@@ -275,11 +256,11 @@ def _executor(where: Where) -> "Iterator[Executor]":
             yield partial(
                 execute_on_ray,
                 address=where.address,
-                gpus_per_run=1 / where.jobs if where.device.startswith("cuda") else 0,
+                gpus_per_run=1 / where.jobs if where.on_gpu else 0,
                 send_back=SendBack(folder=folder_of, moved=moved) if where.send_back else None,
             )
         return
-    shared = where.jobs > 1 and where.device.startswith("cuda")
+    shared = where.jobs > 1 and where.on_gpu
     with mps(where.device, say=lambda words: say(words, where.quiet)) if shared else nullcontext():
         yield partial(execute, workers=where.jobs)
 
@@ -287,157 +268,47 @@ def _executor(where: Where) -> "Iterator[Executor]":
 # Saying it ------------------------------------------------------------------------------------------------------------
 
 
-def _show_plan(target: str, planned: "Sequence[Planned]", beside: Sequence[str], where: Where, as_json: bool) -> None:
+def _show_plan(plan: Plan, where: Where, as_json: bool) -> None:
     from tnlpad.experiments.reproduce import TITLES, absent_datasets, left_to_run, look
 
-    seen = look(planned, where.out, where.device)
+    seen = look(plan.runs, where.out, where.device, where.jobs)
     if as_json:
-        print_json([_entry(each, {}) for each in seen])
+        print_json([entry(each, {}) for each in seen])
         return
-    typer.echo(f"{target}: {TITLES[target]}")
+    typer.echo(f"{plan.target}: {TITLES[plan.target]}")
     if seen:
-        _print_states(seen)
-        typer.echo(_in_words(seen, where))
-        if not where.device.startswith("cuda"):
-            _print_gpu_hours(seen)
-    if beside:
-        typer.echo(f"Computed as well, beyond that estimate: {', '.join(beside)}.")
-    if not seen and not beside:
+        print_states(seen)
+        typer.echo(what_is_left(seen, where))
+        if not where.on_gpu:
+            print_gpu_hours(seen)
+    if plan.figures:
+        what = "Computed as well, beyond that estimate" if seen else "Computed, without an estimate"
+        typer.echo(f"{what}: {', '.join(plan.figures)}.")
+    if not seen and not plan.figures:
         typer.echo(f"Needs no runs: `{_report(where.out)}` has it.")
     absent = absent_datasets(left_to_run(seen), where.root) if not where.on_ray else {}
     for problem in dict.fromkeys([*(each.problem for each in seen if each.problem), *absent.values()]):
         say(f"Note: {problem}")
 
 
-def _show_end(
-    target: str,
-    planned: "Sequence[Planned]",
-    beside: Sequence[str],
-    failures: Mapping[str, str],
-    where: Where,
-    as_json: bool,
-) -> None:
-    from tnlpad.experiments.reproduce import look
+def _show_end(plan: Plan, failures: "Mapping[str, Failure]", where: Where, as_json: bool) -> None:
+    from tnlpad.experiments.reproduce import NOT_YET, look
 
-    seen = look(planned, where.out, where.device)
+    seen = look(plan.runs, where.out, where.device, where.jobs)
     if as_json:
-        print_json([_entry(each, failures) for each in seen])
-    elif not seen and not beside:
-        typer.echo(f"{target} needs no runs: `{_report(where.out)}` has it.")
+        print_json([entry(each, failures) for each in seen])
+    elif not seen and not plan.figures:
+        typer.echo(f"{plan.target} needs no runs: `{_report(where.out)}` has it.")
     else:
         counts = Counter(each.state for each in seen)
-        missing = f", {counts['not available yet']} are not available yet" if counts["not available yet"] else ""
-        typer.echo(f"{counts['done']} of {len(seen)} runs are done{missing}. Records: {where.out}")
+        missing = f", {counts[NOT_YET]} not available yet" if counts[NOT_YET] else ""
+        if seen:
+            runs = "1 run is" if len(seen) == 1 else f"{len(seen):,} runs are"
+            typer.echo(f"{counts['done']:,} of {runs} done{missing}. Records: {where.out}")
         typer.echo(f"Tables and figures: {_report(where.out)}")
     if failures:
-        _say_failures(seen, failures)
+        say_failures(seen, failures)
 
 
 def _report(out: Path) -> str:
     return shlex.join(["tnlpad", "report", str(out), "--out", "report"])
-
-
-def _print_states(seen: "Sequence[Seen]") -> None:
-    """How many runs stand how, dataset by dataset."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from tnlpad.experiments.reproduce import ALL_STATES
-
-    counts = Counter((each.planned.experiment.dataset, each.state) for each in seen)
-    states = [state for state in ALL_STATES if any(each.state == state for each in seen)]
-    table = Table()
-    table.add_column("runs")
-    for heading in (*states, "all"):
-        table.add_column(heading, justify="right")
-    for dataset in dict.fromkeys(dataset for dataset, _ in counts):
-        row = [counts[dataset, state] for state in states]
-        table.add_row(dataset, *(f"{count:,}" for count in (*row, sum(row))))
-    table.add_section()
-    totals = [sum(each.state == state for each in seen) for state in states]
-    table.add_row("all", *(f"{count:,}" for count in (*totals, len(seen))))
-    Console().print(table)
-
-
-def _in_words(seen: "Sequence[Seen]", where: Where) -> str:
-    """How much is left, how long that takes, and how we know."""
-    from tnlpad.cli.grid_progress import duration, machine_time
-    from tnlpad.experiments.estimate import step_times
-    from tnlpad.experiments.reproduce import UNFINISHED
-
-    left = [each for each in seen if each.state in UNFINISHED]
-    if not left:
-        return "Nothing is left to run."
-    on_gpu = where.device.startswith("cuda")
-    recorded = step_times()["cuda" if on_gpu else "cpu"]
-    packed = f", taken as made {where.jobs} at once" if on_gpu and where.jobs > 1 else ""
-    known: dict[KnownFrom | None, str] = {
-        "like runs": f"by like runs in {where.out}{packed}",
-        "step times": f"by recorded steps ({recorded['machine']}; {recorded['basis']})",
-        None: "unknown",
-    }
-    sources = Counter(each.known_from for each in left)
-    basis = ", ".join(f"{sources[source]:,} {words}" for source, words in known.items() if sources[source])
-    seconds = _machine_seconds(left, where)
-    most = "at most " if any(each.planned.config and each.planned.config.patience for each in left) else ""
-    took = machine_time(seconds, "GPU" if on_gpu else "CPU")
-    # Each run has a core of its own; those on a GPU slow each other down.
-    at_once = f", {duration(seconds / where.jobs)} with --jobs {where.jobs}" if not on_gpu and not where.on_ray else ""
-    return f"{len(left):,} runs are left, {most}about {took}{at_once}. Estimated: {basis}."
-
-
-def _machine_seconds(left: "Sequence[Seen]", where: Where) -> float:
-    """Of the cores, or of the GPU; runs that shared one took longer each, and less of it."""
-    share = where.jobs // where.cores
-    return sum((each.seconds_left or 0.0) / (share if each.known_from == "like runs" else 1) for each in left)
-
-
-def _print_gpu_hours(seen: "Sequence[Seen]") -> None:
-    """What the same would take on the GPU that was measured, where a CPU takes long."""
-    from tnlpad.cli.grid_progress import machine_time
-    from tnlpad.experiments.estimate import seconds_left, step_times
-    from tnlpad.experiments.reproduce import left_to_run
-
-    known = [seconds_left(config, 0, {}, "cuda")[0] for config in left_to_run(seen)]
-    seconds = [each for each in known if each is not None]
-    if len(seconds) == len(known) and sum(each.seconds_left or 0.0 for each in seen) >= LONG_SECONDS:
-        recorded = step_times()["cuda"]
-        basis = f"{recorded['machine']}; {recorded['basis']}"
-        typer.echo(
-            f"With --device cuda: about {machine_time(sum(seconds), 'GPU')}. Estimated: by recorded steps ({basis})."
-        )
-
-
-def _entry(each: "Seen", failures: Mapping[str, str]) -> dict[str, Any]:
-    """A run of `--json`."""
-    from tnlpad.experiments.config import command
-
-    planned = each.planned
-    return {
-        "run_id": planned.run_id,
-        "state": each.state,
-        "dataset": planned.experiment.dataset,
-        "noise": planned.experiment.noise,
-        "method": planned.experiment.method,
-        "network": planned.experiment.resolved_network,
-        "seed": planned.seed,
-        "cells": list(planned.serves),
-        "command": command(planned.config) if planned.config is not None else None,
-        "seconds_left": each.seconds_left,
-        "problem": failures.get(planned.run_id or "", each.problem),
-    }
-
-
-def _say_failures(seen: "Sequence[Seen]", failures: Mapping[str, str]) -> None:
-    """Each problem once, with the runs that have it."""
-    from tnlpad.experiments.config import command
-
-    commands = {each.planned.run_id: command(each.planned.config) for each in seen if each.planned.config is not None}
-    say(f"Error: {len(failures)} failed. The others are kept; give the command again to try these again.")
-    for problem in dict.fromkeys(failures.values()):
-        runs = [run_id for run_id, error in failures.items() if error == problem]
-        say(f"- {problem}")
-        for run_id in runs[:SHOWN_FAILURES]:
-            say(f"    {commands.get(run_id, run_id)}")
-        if len(runs) > SHOWN_FAILURES:
-            say(f"    and {len(runs) - SHOWN_FAILURES} more")

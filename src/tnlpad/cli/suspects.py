@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.find_run import Judged, judged
-from tnlpad.cli.output import fail, folder_for_results, print_json, say
+from tnlpad.cli.find_run import Judged, judged, reopened, run_caution
+from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
 
 if TYPE_CHECKING:
     from tnlpad.suspects.listing import Suspect
@@ -99,7 +99,8 @@ def _write(
 
     def page() -> list[Path]:
         path = folder / "index.html"
-        text = suspects_page(_title(found), listed, found.ranking, found.scores.class_names, picture, _facts(found))
+        names, facts = found.scores.class_names, _facts(found)
+        text = suspects_page(_title(found), listed, found.ranking, names, picture, facts, run_caution(found.folder))
         write_by_rename(path, text.encode())
         return [path]
 
@@ -117,17 +118,58 @@ def _write(
 
 
 def _pictures(found: Judged, root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
-    """Of a file where the sample is one; of the catalogue's images otherwise, read when the first is asked for."""
-    from tnlpad.suspects.thumbnails import of_array, of_file
-
-    images: list[Any] = []
+    """Of a file where the sample is one; else of the run's own data or the catalogue's, opened for the first asked."""
+    fallback: list[Callable[[Suspect], str | None]] = []
 
     def picture(suspect: "Suspect") -> str | None:
         if suspect.path is not None:
-            return of_file(Path(suspect.path))
-        if not images:
-            images.append(_catalogue_images(str(found.folder.config().get("dataset")), root, quiet))
-        return None if images[0] is None else of_array(images[0][suspect.index])
+            return _of_file(suspect.path)
+        if not fallback:
+            fallback.append(_without_paths(found, root, quiet))
+        return fallback[0](suspect)
+
+    return picture
+
+
+def _of_file(source: str | bytes) -> str | None:
+    from tnlpad.data.errors import DataError
+    from tnlpad.data.pixels import open_pixels
+    from tnlpad.suspects.thumbnails import SIDE_PIXELS, of_image
+
+    try:
+        return of_image(open_pixels(source, 2 * SIDE_PIXELS))
+    except DataError:  # a page without one picture is still a page
+        return None
+
+
+def _without_paths(found: Judged, root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
+    from tnlpad.records.samples import read_data_file
+    from tnlpad.suspects.thumbnails import of_array
+
+    if (about := read_data_file(found.folder.path)) is not None:
+        return _of_own(found, str(about["kind"]), quiet)
+    images = _catalogue_images(str(found.folder.config().get("dataset")), root, quiet)
+    return lambda suspect: None if images is None else of_array(images[suspect.index])
+
+
+def _of_own(found: Judged, kind: str, quiet: bool) -> "Callable[[Suspect], str | None]":
+    """Pictures out of an .npz file or a Hugging Face dataset; rows of numbers have none."""
+    from tnlpad.data.errors import DataError
+    from tnlpad.suspects.thumbnails import of_array
+
+    if kind == "features":
+        return lambda suspect: None
+    try:
+        own = reopened(found.folder, quiet)
+    except DataError as error:
+        say(f"The page has no pictures: {error}", quiet)
+        return lambda suspect: None
+    place = {name: number for number, name in enumerate(own.ids)}
+
+    def picture(suspect: "Suspect") -> str | None:
+        if own.images is not None:
+            return of_array(own.images[place[suspect.id]])
+        return _of_file(own.files[place[suspect.id]]) if own.files is not None else None
 
     return picture
 
@@ -148,9 +190,13 @@ def _catalogue_images(dataset: str, root: Path | None, quiet: bool) -> Any:
 
 
 def _title(found: Judged) -> str:
-    config = found.folder.config()
+    """The name of the data as a person knows it."""
+    from tnlpad.records.samples import read_data_file
+
+    config, about = found.folder.config(), read_data_file(found.folder.path)
+    name = Path(about["path"]).name if about is not None else str(config["dataset"])
     noise = config.get("noise")
-    return f"{config['dataset']}" + (f", noise {noise}" if noise not in (None, "none") else "")
+    return name + (f", noise {noise}" if noise not in (None, "none") else "")
 
 
 def _facts(found: Judged) -> dict[str, Any]:
@@ -173,6 +219,7 @@ def _document(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path])
         "samples": len(ranking.order),
         "suspects": ranking.suspects,
         "suspect_share": ranking.suspect_share,
+        "caution": run_caution(found.folder),
         "noise_rate": {"estimate": ranking.estimate.noise_rate, "low": low, "high": high},
         "transition": ranking.estimate.transition.tolist() if small else None,
         "class_names": list(found.scores.class_names),
@@ -186,19 +233,27 @@ def _print(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path]) ->
     from rich.markup import escape
     from rich.table import Table
 
-    ranking, console = found.ranking, Console()
+    warning = run_caution(found.folder)
     table = Table(title="Suspect labels, the most suspicious first", title_justify="left")
-    for heading in ("#", "sample", "given", "suggested", "wrong, %"):
+    headings = ("#", "sample", "given", "suggested", *(("wrong, %",) if warning is None else ()))
+    for heading in headings:
         table.add_column(heading, justify="right" if heading in ("#", "wrong, %") else "left", overflow="fold")
     for each in listed[:ROWS_PRINTED]:
-        names = (escape(text) for text in (each.path or each.id, each.given_name, each.suggested_name))
-        table.add_row(str(each.rank), *names, f"{100 * each.confidence:.1f}")
+        names = (escape(printable(text)) for text in (each.id, each.given_name, each.suggested_name))
+        table.add_row(*(str(each.rank), *names, f"{100 * each.confidence:.1f}")[: len(headings)])
     if listed:
-        console.print(table)
+        Console().print(table)
     if len(listed) > ROWS_PRINTED:
         typer.echo(f"{len(listed) - ROWS_PRINTED:,} more" + ("." if files else ": write them with --out FOLDER."))
-    rate, (low, high) = ranking.estimate.noise_rate, ranking.estimate.noise_rate_interval
-    typer.echo(f"{ranking.suspects:,} of {len(ranking.order):,} labels are more likely wrong than right.")
-    typer.echo(f"Estimated share of wrong labels: {100 * rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %).")
+    typer.echo(f"Caution: {warning}" if warning is not None else _verdict(found))
     for path in files:
         typer.echo(f"Written: {path}")
+
+
+def _verdict(found: Judged) -> str:
+    ranking = found.ranking
+    rate, (low, high) = ranking.estimate.noise_rate, ranking.estimate.noise_rate_interval
+    return (
+        f"{ranking.suspects:,} of {len(ranking.order):,} labels are more likely wrong than right.\n"
+        f"Estimated share of wrong labels: {100 * rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)."
+    )

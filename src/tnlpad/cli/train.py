@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.data import progress_reporter
+from tnlpad.cli.find_run import run_caution
 from tnlpad.cli.output import fail, folder_for_results, print_json, say
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 Protocol = Literal["paper", "authors"]
 Engine = Literal["auto", "eager", "graph"]
-MOST_LOOKS = 50  # at every sample, about: more epochs than that are not all looked at
 OnStep = Callable[[int, int, int], None]
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
@@ -101,6 +101,10 @@ def train(
         print_json(record.summary())
     else:
         _print_summary(record.summary(), record.path)
+        if keep_scores:
+            if warning := run_caution(record):
+                say(f"Caution: {warning}", quiet)
+            say(f"Next: tnlpad suspects {record.path} --out suspects", quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,16 +148,12 @@ def _named_weights(file: Path | None) -> list[str]:
     """The setting that a file of weights means: its name with the first digits of its SHA-256, wherever it lies."""
     if file is None:
         return []
-    from hashlib import file_digest
+    from tnlpad.networks.pretrained import name_with_hash
 
     try:
-        with file.open("rb") as content:
-            digest = file_digest(content, "sha256").hexdigest()
+        return [f"pretrained={name_with_hash(file)}"]
     except OSError as error:
         fail(f"--weights {file}: cannot be read ({error.strerror or error}).", code=3)
-    stem, _, digits = file.stem.rpartition("-")
-    named = len(digits) >= 8 and digest.startswith(digits)
-    return [f"pretrained={file.name if named and stem else f'{file.stem}-{digest[:8]}{file.suffix}'}"]
 
 
 def _tell_of_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Path, resume: bool, quiet: bool) -> None:
@@ -268,6 +268,7 @@ def _run(
 ) -> "RunFolder":
     """The run, with every way in which it can fail turned into a message and an exit code."""
     from tnlpad.data.errors import DataError
+    from tnlpad.experiments.own_recipe import looks_every
     from tnlpad.experiments.run import run
     from tnlpad.noise.errors import NoiseDataError
     from tnlpad.records.store import RecordError
@@ -290,7 +291,7 @@ def _run(
                 device=device,
                 engine=engine,
                 checkpoint_every_seconds=checkpoint_every,
-                census_every=max(1, config.epochs // MOST_LOOKS) if scores else None,
+                census_every=looks_every(config.epochs) if scores else None,
                 on_step=on_step,
                 on_epoch=on_epoch,
             )

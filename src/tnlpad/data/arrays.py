@@ -7,7 +7,7 @@ Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,36 @@ def read_npz(path: Path, *, labelled: bool = True) -> Listing:
         parts=parts,
         images=samples if samples.dtype == np.uint8 else None,
         features=samples if samples.dtype == np.float32 else None,
-        columns=tuple(f"column {number}" for number in range(samples.shape[1])) if samples.ndim == 2 else (),
+        columns=_nameless(samples),
         class_names=tuple(str(name) for name in names) if names is not None else None,
     )
+
+
+def listing_of_arrays(
+    content: NDArray[Any],
+    labels: Sequence[Any] | None,
+    *,
+    where: Path | str,
+    ids: Sequence[str] | None = None,
+    columns: tuple[str, ...] | None = None,
+    class_names: tuple[str, ...] | None = None,
+) -> Listing:
+    """Samples without parts, and their labels if there are any; `where` is how messages call them."""
+    if content.ndim and len(content) == 0:
+        raise DataError(f"{where} holds no sample: its shape is {content.shape}. Give some.")
+    samples = _samples(content, where)
+    return Listing(
+        ids=list(ids) if ids is not None else [str(row) for row in range(len(samples))],
+        labels=[None] * len(samples) if labels is None else [label_as_given(value, where) for value in labels],
+        images=samples if samples.dtype == np.uint8 else None,
+        features=samples if samples.dtype == np.float32 else None,
+        columns=columns or _nameless(samples),
+        class_names=class_names,
+    )
+
+
+def _nameless(samples: NDArray[Any]) -> tuple[str, ...]:
+    return tuple(f"column {number}" for number in range(samples.shape[1])) if samples.ndim == 2 else ()
 
 
 def _unlabelled(arrays: Arrays, path: Path) -> Listing:
@@ -57,14 +84,7 @@ def _unlabelled(arrays: Arrays, path: Path) -> Listing:
         content = _named(arrays, CONTENT, "|".join(word for word, part in PARTS.items() if part == "test"))
     if content is None or content.ndim == 0 or len(content) == 0:
         raise DataError(f"{path} holds {', '.join(list(arrays)[:8]) or 'nothing'}. Save `images`, or `features`.")
-    samples = _samples(content, path)
-    return Listing(
-        ids=[str(row) for row in range(len(samples))],
-        labels=[None] * len(samples),
-        images=samples if samples.dtype == np.uint8 else None,
-        features=samples if samples.dtype == np.float32 else None,
-        columns=tuple(f"column {number}" for number in range(samples.shape[1])) if samples.ndim == 2 else (),
-    )
+    return listing_of_arrays(content, None, where=path)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
@@ -116,7 +136,7 @@ def _named(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> N
     return None
 
 
-def _samples(array: NDArray[Any], path: Path) -> NDArray[Any]:
+def _samples(array: NDArray[Any], path: Path | str) -> NDArray[Any]:
     """Images as uint8, samples × channels × height × width; rows of numbers as float32."""
     if (
         array.dtype == bool
@@ -141,15 +161,15 @@ def _samples(array: NDArray[Any], path: Path) -> NDArray[Any]:
     return pixels[:, :3]  # without alpha
 
 
-def _eight_bits(array: NDArray[Any], path: Path) -> NDArray[np.uint8]:
+def _eight_bits(array: NDArray[Any], path: Path | str) -> NDArray[np.uint8]:
     if array.dtype == np.uint8:
         return array
     if array.size and not np.isfinite(array).all():
-        raise DataError(f"{path}: images hold NaN or infinity. Save them as 8-bit numbers, 0 to 255.")
+        raise DataError(f"{path}: images hold NaN or infinity. Make them 8-bit numbers, 0 to 255.")
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     fractions = np.issubdtype(array.dtype, np.floating) and high <= 1
     if low < 0 or high > 255:
-        raise DataError(f"{path}: pixels reach from {low:g} to {high:g}: save them as 8-bit numbers, 0 to 255.")
+        raise DataError(f"{path}: pixels reach from {low:g} to {high:g}: make them 8-bit numbers, 0 to 255.")
     pixels: NDArray[np.uint8] = np.rint(array * 255 if fractions else array).astype(np.uint8)
     return pixels
 

@@ -112,7 +112,8 @@ def _part_folders(folder: Path) -> list[tuple[Part, Path]] | None:
 def _folders(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(each.name for each in entries if each.is_dir() and not each.name.startswith("."))
+            # A link that leads to itself is no folder, where DirEntry.is_dir() raises.
+            return sorted(each.name for each in entries if os.path.isdir(each) and not each.name.startswith("."))
     except OSError as error:
         raise DataError(f"{folder} cannot be looked into: {error.strerror or error}.") from error
 

@@ -1,4 +1,4 @@
-"""A Hugging Face dataset on disk: what `save_to_disk` writes, or a folder of Parquet files as the Hub has them.
+"""A Hugging Face dataset on disk: what `save_to_disk` writes, or Parquet files as the Hub has them.
 
 Read through pyarrow, without the package `datasets`. Images are those of a column of pictures with their bytes; else
 every column of numbers beside the label is a feature. Text is not trained on here.
@@ -11,8 +11,8 @@ from typing import Any, overload
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.files import readable
-from tnlpad.data.listing import PARTS, Listing, Part, label_as_given, part_named, require_unique
-from tnlpad.data.manifest import ID_COLUMNS, LABEL_COLUMNS, arrow_columns, listing_of
+from tnlpad.data.listing import PARTS, Encoded, Listing, Part, label_as_given, part_named, require_unique
+from tnlpad.data.manifest import ID_COLUMNS, LABEL_COLUMNS, SPLIT_COLUMNS, arrow_columns, listing_of
 
 DICTIONARY, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 MOST_JSON_BYTES = 1 << 26
@@ -23,14 +23,34 @@ def is_hugging_face(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (DICTIONARY, STATE)) or bool(_parquet_files(folder))
 
 
-def read_hugging_face(folder: Path) -> Listing:
-    """The samples of every part, those to train on first."""
+def read_hugging_face(folder: Path, *, labelled: bool = True) -> Listing:
+    """The samples of every part, those to train on first; without `labelled` labels are neither needed nor read."""
     tables = dict(_tables(folder))
     if not tables:
         raise DataError(f"{folder} holds no table of a dataset.")
     order: list[Part | None] = ["train", None, "validation", "test"]
     pieces = {part: tables[part] for part in order if part in tables}
-    return _listing(folder, pieces, _features(folder, next(iter(pieces.values()))))
+    features = _features(folder, next(iter(pieces.values())))
+    return listing_of_tables(folder, pieces, features, labelled=labelled)
+
+
+def read_picture_table(path: Path, *, labelled: bool = True) -> Listing | None:
+    """The samples of one Parquet file that has the pictures within; None if it has no column of them."""
+    if not any(_is_image(field.type) for field in _parquet_file(path).schema_arrow):
+        return None
+    table = _parquet_table(path)
+    return listing_of_tables(path, _by_part(table, path), _features(path.parent, table), labelled=labelled)
+
+
+def _by_part(table: Any, where: Path) -> dict[Part | None, Any]:
+    """The rows of each part that a column names."""
+    import pyarrow as pa
+
+    split = next((name for name in SPLIT_COLUMNS if name in table.column_names), None)
+    if split is None:
+        return {None: table}
+    parts = [part_named(value, where) for value in table.column(split).to_pylist()]
+    return {part: table.filter(pa.array([each == part for each in parts])) for part in sorted(set(parts))}
 
 
 def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
@@ -81,11 +101,21 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 def _parquet_table(path: Path) -> Any:
     from pyarrow import ArrowException
+
+    with readable(path):
+        try:
+            return _parquet_file(path).read()
+        except ArrowException as error:
+            raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
+
+
+def _parquet_file(path: Path) -> Any:
+    from pyarrow import ArrowException
     from pyarrow import parquet as pq
 
     with readable(path):
         try:
-            return pq.ParquetFile(path).read()
+            return pq.ParquetFile(path)
         except ArrowException as error:
             raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
 
@@ -103,7 +133,23 @@ def _features(folder: Path, table: Any) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _listing(folder: Path, pieces: Mapping[Part | None, Any], features: Mapping[str, Any]) -> Listing:
+def listing_of_tables(
+    folder: Path,
+    pieces: Mapping[Part | None, Any],
+    features: Mapping[str, Any],
+    *,
+    follow_paths: bool = False,
+    labelled: bool = True,
+) -> Listing:
+    """The samples of tables that are already open.
+
+    Args:
+        folder: What messages call them.
+        pieces: A table of each part, or one of no part.
+        features: What the columns mean, as `datasets` writes it.
+        follow_paths: Whether a picture without bytes is read from its path, which may lie anywhere.
+        labelled: Whether there must be labels; a column of them is ignored otherwise.
+    """
     import pyarrow as pa
 
     try:
@@ -116,19 +162,28 @@ def _listing(folder: Path, pieces: Mapping[Part | None, Any], features: Mapping[
     label = next((name for name in LABEL_COLUMNS if name in table.column_names), None)
     names = _class_names(features, label)
     if image is None:
-        return _of_numbers(folder, table, ids, parts, names)
-    if label is None:
+        return _of_numbers(folder, table, ids, parts, names, labelled=labelled)
+    if label is None and labelled:
         raise DataError(f"{folder} has no column `label`; it has {', '.join(table.column_names[:8])}.")
     given = next((name for name in ID_COLUMNS if name in table.column_names), None)
     if given is not None:
         ids = [str(value) for value in table.column(given).to_pylist()]
         require_unique(ids, folder)
-    labels = [_label(value, names, folder) for value in table.column(label).to_pylist()]
-    return Listing(ids=ids, labels=labels, parts=parts, files=Pictures(table.column(image)), class_names=names)
+    values = table.column(label).to_pylist() if label is not None and labelled else [None] * len(ids)
+    labels = [_label(value, names, folder) for value in values]
+    return Listing(
+        ids=ids, labels=labels, parts=parts, files=Pictures(table.column(image), follow_paths), class_names=names
+    )
 
 
 def _of_numbers(
-    folder: Path, table: Any, ids: Sequence[str], parts: Sequence[Part] | None, names: tuple[str, ...] | None
+    folder: Path,
+    table: Any,
+    ids: Sequence[str],
+    parts: Sequence[Part] | None,
+    names: tuple[str, ...] | None,
+    *,
+    labelled: bool,
 ) -> Listing:
     columns = arrow_columns(table)
     texts = [name for name, values in columns.items() if name not in LABEL_COLUMNS and _is_text(values)]
@@ -137,7 +192,7 @@ def _of_numbers(
     columns.setdefault("id", list(ids))
     if parts is not None:
         columns["split"] = list(parts)
-    listing = listing_of(columns, folder / "table")
+    listing = listing_of(columns, folder / "table", labelled=labelled)
     labels = [_label(value, names, folder) for value in listing.labels]
     return Listing(
         ids=listing.ids,
@@ -149,27 +204,29 @@ def _of_numbers(
     )
 
 
-class Pictures(Sequence[bytes]):
-    """The bytes of a column of pictures, each fetched when it is asked for."""
+class Pictures(Sequence[Encoded]):
+    """The bytes of a column of pictures, or where asked for their paths, each fetched when it is asked for."""
 
-    def __init__(self, column: Any) -> None:
-        self.column = column
+    def __init__(self, column: Any, follow_paths: bool = False) -> None:
+        self.column, self.follow_paths = column, follow_paths
 
     def __len__(self) -> int:
         return len(self.column)
 
     @overload
-    def __getitem__(self, place: int) -> bytes: ...
+    def __getitem__(self, place: int) -> Encoded: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[bytes]: ...
+    def __getitem__(self, place: slice) -> list[Encoded]: ...
 
-    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
+    def __getitem__(self, place: int | slice) -> Encoded | list[Encoded]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         value = self.column[place].as_py()
-        content = value if isinstance(value, bytes) or value is None else value.get("bytes")
-        return content or b""
+        if value is None or isinstance(value, bytes):
+            return value or b""
+        path = value.get("path") if self.follow_paths else None
+        return value.get("bytes") or path or b""
 
 
 def _is_image(kind: Any) -> bool:

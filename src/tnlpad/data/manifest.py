@@ -32,7 +32,7 @@ PATH_COLUMNS = ("path", "file", "filename", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
 ID_COLUMNS = ("id", "sample_id")
 SPLIT_COLUMNS = ("split", "part")
-NOT_FEATURES = ("clean_label", "weight", "path")  # of tables with more than is needed here
+NOT_FEATURES = ("clean_label", "original_label", "weight", "path")  # of tables with more than is needed here
 MOST_FIELD_CHARACTERS = 1 << 20
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -176,7 +176,10 @@ def read_csv(path: Path) -> dict[str, list[str]]:
             names = [name.strip() for name in next(rows, [])]
             return _columns(names, rows, path)
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text file in UTF-8 ({error.reason} at byte {error.start}).") from error
+        raise DataError(
+            f"{path} is not a text file in UTF-8 ({error.reason} at byte {error.start}). Save it as UTF-8, which "
+            "spreadsheets offer as a kind of CSV."
+        ) from error
     except csv.Error as error:
         raise DataError(f"{path} cannot be read as CSV: {error}.") from error
     finally:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tnlpad.data.arrays import read_npz
 from tnlpad.data.errors import DataError
 from tnlpad.data.folder import read_folder, read_unlabelled_folder
-from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face
+from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 from tnlpad.data.listing import Encoded, Listing, Part, Problem
 from tnlpad.data.manifest import SUFFIXES, read_manifest
 from tnlpad.data.pixels import Channels, Seen, look
@@ -135,8 +135,19 @@ def open_dataset(
     listing = _read(source, folder, labelled)
     if folder is not None and (listing.files is None or os.path.isdir(source)):
         raise DataError(f"--images {folder} is for tables with a column of paths, and {source} is none: leave it out.")
-    looked = _looked_at(listing, reporter)
-    return _dataset(source, folder, listing, looked, labelled)
+    return dataset_of(listing, source, folder, labelled=labelled, reporter=reporter)
+
+
+def dataset_of(
+    listing: Listing,
+    source: Path,
+    images_folder: Path | None = None,
+    *,
+    labelled: bool = True,
+    reporter: Reporter = SILENT,
+) -> OwnDataset:
+    """The samples of a listing, each looked at."""
+    return _dataset(source, images_folder, listing, _looked_at(listing, reporter), labelled)
 
 
 def is_path(text: str) -> bool:
@@ -148,7 +159,7 @@ def _read(source: Path, images: Path | None, labelled: bool) -> Listing:
     try:
         if os.path.isdir(source):
             if is_hugging_face(source):
-                return read_hugging_face(source)
+                return read_hugging_face(source, labelled=labelled)
             return read_folder(source) if labelled else read_unlabelled_folder(source)
         if not os.path.isfile(source):
             raise DataError(f"{source} does not exist. Name a folder of images, a .csv, .parquet or .npz file.")
@@ -157,6 +168,8 @@ def _read(source: Path, images: Path | None, labelled: bool) -> Listing:
     suffix = source.suffix.lower()
     if suffix == ".npz":
         return read_npz(source, labelled=labelled)
+    if suffix == ".parquet" and images is None and (pictures := read_picture_table(source, labelled=labelled)):
+        return pictures
     if suffix in SUFFIXES:
         return read_manifest(source, images, labelled=labelled)
     raise DataError(
@@ -197,6 +210,8 @@ def _dataset(source: Path, folder: Path | None, listing: Listing, looked: Looked
     kept = [row for row, reason in enumerate(reasons) if reason is None]
     left_out = [Problem(id=listing.ids[row], reason=reason) for row, reason in enumerate(reasons) if reason is not None]
     problems = (*listing.problems, *left_out)
+    if not reasons and not problems:
+        raise DataError(f"{source} holds no samples.")
     if not kept:
         raise DataError(
             f"{source}: none of its {len(reasons):,} samples can be used; {problems[0].id[:200]}: {problems[0].reason}."

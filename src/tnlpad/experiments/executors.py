@@ -123,7 +123,7 @@ def _in_processes(
                     worker.stop()
         yield from ended
     finally:
-        stop_all([*idle, *busy])
+        stop_all(idle=idle, busy=busy)
 
 
 def _here(function: Callable[[Job], Value], jobs: Iterable[Job]) -> Generator[Outcome[Job, Value], None, None]:

@@ -1,7 +1,8 @@
 """A grid of runs: how each of them stands, and the driver that carries out what is missing.
 
 The folder of runs is the only memory. A driver that was killed is started again and finds what is finished; two drivers
-on one folder share the work, because a run belongs to whoever holds its lock.
+on one folder share the work, because a run belongs to whoever holds its lock. A run that fails does not stop the
+others, unless the disk is full: then they would all fail.
 """
 
 import time
@@ -11,20 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from tnlpad.data.errors import DataError
 from tnlpad.experiments.config import RunConfig, from_json
 from tnlpad.experiments.estimate import seconds_per_epoch
 from tnlpad.experiments.executors import Outcome
-from tnlpad.noise.errors import NoiseDataError
+from tnlpad.experiments.failures import Failure, Result, answer_of, failed, kept
+from tnlpad.records.finished import finished_summary
 from tnlpad.records.store import RecordError, RunFolder, RunInUse
-from tnlpad.training.loop import Diverged
 
 State = Literal["done", "running", "begun", "missing", "damaged"]
 STATES: tuple[State, ...] = get_args(State)
 SECONDS_BETWEEN_LOOKS = 2.0  # at runs of another driver
 SECONDS_BETWEEN_CHECKPOINTS = 60.0  # the most that a killed worker loses; writing costs more than an epoch on a GPU
-# What a person can do something about, and what would happen again: not tried twice, told without a traceback.
-EXPECTED = (DataError, NoiseDataError, RecordError, Diverged, ValueError, OSError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +36,11 @@ class Standing:
 
 
 def standing(run_id: str, out: Path) -> Standing:
-    """How one run stands. A finished one is read only as far as its summary: there may be thousands."""
+    """How one run stands."""
     folder = RunFolder(out / run_id)
     try:
         if folder.finished:
-            return _finished(folder, run_id)
+            return Standing(state="done", seconds_per_epoch=seconds_per_epoch(finished_summary(folder)))
         if folder.in_use:
             return Standing(state="running", epochs=len(folder.epochs()))
         if not folder.begun:
@@ -53,14 +51,6 @@ def standing(run_id: str, out: Path) -> Standing:
         return Standing(state="damaged", problem=str(error))
 
 
-def _finished(folder: RunFolder, run_id: str) -> Standing:
-    summary = folder.summary()
-    if summary.get("run_id") != run_id:
-        problem = f"{folder.summary_file} is the summary of another run. Restore it, or remove the folder."
-        return Standing(state="damaged", problem=problem)
-    return Standing(state="done", seconds_per_epoch=seconds_per_epoch(summary))
-
-
 class Job(NamedTuple):
     """What a worker is told: plain data, so that it can be sent anywhere."""
 
@@ -69,15 +59,6 @@ class Job(NamedTuple):
     out: str
     root: str | None
     device: str
-
-
-class Result(NamedTuple):
-    """What a worker answers; `busy` means that another process is at this run."""
-
-    state: Literal["done", "busy", "failed"]
-    error: str | None = None
-    test_accuracy: float | None = None
-    seconds: float | None = None
 
 
 def carry_out(job: Job) -> Result:
@@ -98,8 +79,9 @@ def carry_out(job: Job) -> Result:
         accuracy = float(folder.summary()["chosen"]["test_accuracy"])
     except RunInUse:
         return Result("busy")
-    except EXPECTED as error:
-        return Result("failed", error=str(error))
+    except Exception as error:
+        # Settings are refused before a run begins, so that a ValueError after that is a bug.
+        return failed(error, expected=type(error) is not ValueError or not RunFolder(folder_of(job)).begun)
     return Result("done", test_accuracy=accuracy, seconds=time.perf_counter() - began)
 
 
@@ -115,11 +97,11 @@ def moved(job: Job, out: Path) -> Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a run of the grid ended; without an error it is finished, here or by another driver."""
+    """How a run of the grid ended; without a failure it is finished, here or by another driver."""
 
     run_id: str
     config: RunConfig
-    error: str | None = None
+    failure: Failure | None = None
     test_accuracy: float | None = None
     seconds: float | None = None
     attempts: int = 0
@@ -137,7 +119,7 @@ def run_grid(
     device: str = "cpu",
     on_wait: Callable[[int], None] | None = None,
 ) -> Generator[Ended, None, None]:
-    """Carry every run to its end and yield how it ended, each once; a run that fails does not stop the others.
+    """Carry every run to its end and yield how it ended, each once; raises `DiskFull` rather than go on in vain.
 
     Args:
         configs: The runs, in the order in which to start them; finished ones are yielded as they are.
@@ -152,29 +134,36 @@ def run_grid(
     folder, place = str(out.absolute()), str(root.absolute()) if root is not None else None
     while left:
         ready: list[Job] = []
+        waiting = True
         for run_id, config in list(left.items()):
             now = standing(run_id, out)
             if now.state in ("done", "damaged"):
-                yield Ended(run_id=run_id, config=left.pop(run_id), error=now.problem)
+                failure = Failure(error=now.problem) if now.problem is not None else None
+                yield Ended(run_id=run_id, config=left.pop(run_id), failure=failure)
             elif now.state != "running":
                 ready.append(Job(run_id, config.to_json(), folder, place, device))
         if ready:
             with closing(execute(carry_out, ready)) as outcomes:
                 for outcome in outcomes:
                     if outcome.value is None or outcome.value.state != "busy":
-                        yield _ended(outcome, left.pop(outcome.job.run_id))
-        elif left:
+                        waiting = False
+                        yield _ended(outcome, left.pop(outcome.job.run_id), out)
+        # Not only where none was ready: a machine with a folder of its own may say that a run is busy there.
+        if left and waiting:
             if on_wait is not None:
                 on_wait(len(left))
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _ended(outcome: Outcome[Job, Result], config: RunConfig) -> Ended:
-    result = outcome.value or Result("failed", error=outcome.error)
+def _ended(outcome: Outcome[Job, Result], config: RunConfig, out: Path) -> Ended:
+    result, run_id = answer_of(outcome), outcome.job.run_id
+    failure = None
+    if result.error is not None:
+        failure = Failure(error=result.error, traceback=kept(result.traceback, RunFolder(out / run_id).keep_error))
     return Ended(
-        run_id=outcome.job.run_id,
+        run_id=run_id,
         config=config,
-        error=result.error,
+        failure=failure,
         test_accuracy=result.test_accuracy,
         seconds=result.seconds,
         attempts=outcome.attempts,

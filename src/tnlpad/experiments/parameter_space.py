@@ -15,6 +15,7 @@ since a network has many.
 Nothing is chosen by looking at distances: epochs are chosen by accuracy on noisy validation labels, as everywhere.
 """
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import PowerDecay
 from tnlpad.core.split import parameter_groups
-from tnlpad.experiments.config import RunConfig, command, configure
+from tnlpad.experiments.config import RunConfig, command, configure, departures
 from tnlpad.experiments.run import run
 from tnlpad.methods import Method
 from tnlpad.records.store import to_json, write_by_rename
@@ -104,22 +105,54 @@ def compute(
     settings: Mapping[str, Any] | None = None,
     seed: int = 1,
 ) -> Path:
-    """Make `OUT/parameter_space.json`, in seconds and always the same.
+    """Make `OUT/parameter_space.json`, in seconds and always the same; what is there already is left.
 
     Args:
         out: The folder of all runs.
         root, device, dataset, noise, c2, settings, seed: Of the real run; its γ starts at 0, so that all start alike.
         problem: The one with two weights.
     """
-    document = {
-        "kind": NAME,
-        "two_weights": two_weights(problem),
-        "real_run": _real_run(root, device, dataset, noise, c2, dict(settings or {}), seed),
-    }
-    out.mkdir(parents=True, exist_ok=True)
+    configs = configurations(dataset=dataset, noise=noise, c2=c2, settings=settings, seed=seed)
     path = out / f"{NAME}.json"
-    write_by_rename(path, to_json(document))
+    if not _is_there(path, problem, configs):
+        document = {"kind": NAME, "two_weights": two_weights(problem), "real_run": _real_run(configs, root, device)}
+        out.mkdir(parents=True, exist_ok=True)
+        write_by_rename(path, to_json(document))
     return path
+
+
+def configurations(
+    *,
+    dataset: str = "digits",
+    noise: str = "symmetric:0.4",
+    c2: float = 1.0,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 1,
+) -> dict[str, RunConfig]:
+    """The real runs: with clean labels, with noisy ones, and with noisy ones and the decomposition."""
+
+    def config(method: str, with_noise: str, own: Mapping[str, Any]) -> RunConfig:
+        return configure(dataset, noise=with_noise, method=method, seed=seed, settings={**(settings or {}), **own})
+
+    return {
+        "clean": config("standard", "none", {}),
+        "plain": config("standard", noise, {}),
+        "tnlpad": config("tnlpad", noise, {"init": "zero", "c2": c2}),
+    }
+
+
+def _is_there(path: Path, problem: Problem, configs: Mapping[str, RunConfig]) -> bool:
+    """A file that cannot be read, or is about something else, is none."""
+    try:
+        found = json.loads(path.read_bytes())
+        known = (found["two_weights"]["problem"], found["real_run"]["commands"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return known == (json.loads(json.dumps(asdict(problem))), _commands(configs))
+
+
+def _commands(configs: Mapping[str, RunConfig]) -> dict[str, str]:
+    return {name: command(each) for name, each in configs.items()}
 
 
 # Two weights ----------------------------------------------------------------------------------------------------------
@@ -260,19 +293,8 @@ def _losses(
 # A real run -----------------------------------------------------------------------------------------------------------
 
 
-def _real_run(
-    root: Path | None, device: str, dataset: str, noise: str, c2: float, settings: dict[str, Any], seed: int
-) -> dict[str, Any]:
+def _real_run(configs: Mapping[str, RunConfig], root: Path | None, device: str) -> dict[str, Any]:
     """The four paths of a network, flattened into the plane of the two main directions of w and σ."""
-
-    def config(method: str, with_noise: str, own: Mapping[str, Any]) -> RunConfig:
-        return configure(dataset, noise=with_noise, method=method, seed=seed, settings={**settings, **own})
-
-    configs = {
-        "clean": config("standard", "none", {}),
-        "plain": config("standard", noise, {}),
-        "tnlpad": config("tnlpad", noise, {"init": "zero", "c2": c2}),
-    }
     watched = {name: _watch(each, root, device) for name, each in configs.items()}
     plain, w, sigma = watched["plain"]["w"], watched["tnlpad"]["w"], watched["tnlpad"]["sigma"]
     clean = watched["clean"]["w"][-1]
@@ -280,11 +302,12 @@ def _real_run(
     paths = {"plain": plain, "w": w, "sigma": sigma}
     flat = {name: (path - middle) @ axes for name, path in paths.items()}
     return {
-        "dataset": dataset,
-        "noise": noise,
+        "dataset": configs["plain"].dataset,
+        "noise": configs["plain"].noise,
         "network": configs["plain"].network,
-        "c2": c2,
-        "seed": seed,
+        "c2": configs["tnlpad"].options["c2"],
+        "seed": configs["plain"].seed,
+        "settings": departures(configs["plain"]),
         "weights": plain.shape[1],
         "explained": _rounded(explained),
         "clean_end": _rounded((clean - middle) @ axes),
@@ -301,7 +324,7 @@ def _real_run(
             "w": _first_best(watched["tnlpad"]["w_validation"]),
             "sigma": _first_best(watched["tnlpad"]["sigma_validation"]),
         },
-        "commands": {name: command(each) for name, each in configs.items()},
+        "commands": _commands(configs),
     }
 
 

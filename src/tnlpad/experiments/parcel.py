@@ -6,14 +6,14 @@ For machines that share no folder. The checkpoint stays behind: a finished run n
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import PurePosixPath
 
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """The content of a finished run's files by their names."""
+    """The content of a finished run's files by their names, such as `config.json` or `tensorboard/events`."""
 
     files: Mapping[str, bytes]
 
@@ -22,7 +22,8 @@ def pack(folder: RunFolder) -> Parcel | None:
     """All that is worth sending of a run; None if it is not finished."""
     if not folder.finished:
         return None
-    return Parcel(files={path.name: path.read_bytes() for path in folder.path.iterdir() if _is_sent(folder, path)})
+    files = {path.relative_to(folder.path).as_posix(): path for path in folder.path.rglob("*") if path.is_file()}
+    return Parcel(files={name: path.read_bytes() for name, path in files.items() if _is_sent(folder, name)})
 
 
 def unpack(parcel: Parcel, folder: RunFolder) -> None:
@@ -41,18 +42,22 @@ def unpack(parcel: Parcel, folder: RunFolder) -> None:
         last = folder.summary_file.name
         for name, content in parcel.files.items():
             if name != last:
+                (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
                 write_by_rename(folder.path / name, content)
+        folder.error_file.unlink(missing_ok=True)
         write_by_rename(folder.summary_file, parcel.files[last])
 
 
-def _is_sent(folder: RunFolder, path: PurePath) -> bool:
-    return path not in (folder.checkpoint_file, folder.lock_file) and not path.name.startswith(".")
+def _is_sent(folder: RunFolder, name: str) -> bool:
+    hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
+    return name not in (folder.checkpoint_file.name, folder.lock_file.name) and not hidden
 
 
 def _require_whole(parcel: Parcel, folder: RunFolder) -> None:
     """Refuse what is no finished run, is another one, or would write elsewhere than into the run's folder."""
     for name in parcel.files:
-        if not name or PurePath(name).name != name or not _is_sent(folder, folder.path / name):
+        path = PurePosixPath(name)
+        if not path.name or path.is_absolute() or str(path) != name or not _is_sent(folder, name):
             raise RecordError(
                 f"A run was sent with a file called {name!r}, which is no name for a record. It is not used."
             )

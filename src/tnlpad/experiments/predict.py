@@ -61,8 +61,7 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
             )
         rows = _from_files(own.files, shipped)
     else:
-        values, scale = (own.images, 255.0) if own.images is not None else (own.features, 1.0)
-        assert values is not None, "own data have files, images or features"
+        values, scale = (own.images, 255.0) if own.images is not None else (_wanted_columns(own, shipped), 1.0)
         _require_shape(values.shape[1:], shipped, str(own.source))
 
         def rows(start: int, stop: int) -> NDArray[Any]:
@@ -85,6 +84,21 @@ def predictions(shipped: Shipped, inputs: Inputs) -> Iterator[Prediction]:
                 predicted=shipped.class_names[found],
                 probability=round(share, 6),
             )
+
+
+def _wanted_columns(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
+    """The features that the network was trained on, by their names where there are any, whatever their order."""
+    assert own.features is not None, "own data have files, images or features"
+    missing = [name for name in shipped.columns if name not in own.columns]
+    if not missing:
+        return own.features[:, [own.columns.index(name) for name in shipped.columns]]
+    if not (_nameless(own.columns) or _nameless(shipped.columns)):
+        raise DataError(f"{own.source} has no column {missing[0][:80]!r}, and this run was trained on one.")
+    return own.features
+
+
+def _nameless(columns: Sequence[str]) -> bool:
+    return all(name == f"column {number}" for number, name in enumerate(columns))
 
 
 def _from_files(files: Sequence[str | bytes], shipped: Shipped) -> Rows:

@@ -13,6 +13,7 @@ import pickle
 import shutil
 import socket
 import tempfile
+import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from typing import Any, Generic, NamedTuple
 from tnlpad.experiments.executors import Attempt, Job, Outcome, Value
 from tnlpad.experiments.parcel import Parcel, pack, unpack
 from tnlpad.experiments.workers import Answer, answer, in_words, use_one_thread
-from tnlpad.records.store import RunFolder
+from tnlpad.records.store import RunFolder, is_disk_full
 
 SECONDS_TO_CONNECT = 10
 
@@ -168,7 +169,7 @@ def _received(
 
 
 def _unpacked(outcome: Outcome[Job, _Sent], send_back: SendBack[Job]) -> Outcome[Job, Any]:
-    """In the driver: what cannot be written is this job's failure and no other's."""
+    """In the driver: what cannot be written is this job's failure and no other's, unless there is no space at all."""
     if outcome.value is None:
         return outcome
     value, parcel = outcome.value
@@ -176,7 +177,9 @@ def _unpacked(outcome: Outcome[Job, _Sent], send_back: SendBack[Job]) -> Outcome
         if parcel is not None:
             unpack(parcel, RunFolder(send_back.folder(outcome.job)))
     except Exception as error:
-        return replace(outcome, value=None, error=in_words(error))
+        if is_disk_full(error):
+            raise
+        return replace(outcome, value=None, error=in_words(error), traceback=traceback.format_exc())
     return replace(outcome, value=value)
 
 

@@ -7,9 +7,8 @@ A run that several cells need is planned once.
 import dataclasses
 import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,15 +16,14 @@ from tnlpad.data.catalogue import find
 from tnlpad.data.datasets import require_layout
 from tnlpad.data.errors import DataError
 from tnlpad.data.root import default_root
+from tnlpad.experiments.computed_figures import COMPUTED
 from tnlpad.experiments.config import Protocol, RunConfig, configure, device_settings
 from tnlpad.experiments.estimate import KnownFrom, Pace, paces, seconds_left
-from tnlpad.experiments.executors import execute
 from tnlpad.experiments.grid import STATES, Standing, State, standing
 from tnlpad.methods import METHODS
 from tnlpad.paper.cells import (
     FIGURES,
     SMOKE,
-    SMOKE_SETTINGS,
     SMOKE_TITLE,
     TABLES,
     Cell,
@@ -156,8 +154,15 @@ class Seen:
     known_from: KnownFrom | None = None
 
 
-def look(planned: Sequence[Planned], out: Path, device: str) -> list[Seen]:
-    """How every run of a plan stands in a folder; what is there is read once, and nothing is changed."""
+def look(planned: Sequence[Planned], out: Path, device: str, at_once: int = 1) -> list[Seen]:
+    """How every run of a plan stands in a folder; what is there is read once, and nothing is changed.
+
+    Args:
+        planned: The runs.
+        out: The folder of all runs.
+        device: Where they will run.
+        at_once: How many will share the device: each takes the longer for it.
+    """
     standings = {each.run_id: standing(each.run_id, out) for each in planned if each.run_id is not None}
     pace: Pace = {}
     if any(now.state in UNFINISHED for now in standings.values()):
@@ -167,13 +172,15 @@ def look(planned: Sequence[Planned], out: Path, device: str) -> list[Seen]:
             if each.config is not None and each.run_id is not None
         ]
         pace = paces(out, spent, read=standings.keys())
-    return [_seen(each, standings[each.run_id] if each.run_id else None, pace, device) for each in planned]
+    return [_seen(each, standings[each.run_id] if each.run_id else None, pace, device, at_once) for each in planned]
 
 
-def _seen(each: Planned, now: Standing | None, pace: Pace, device: str) -> Seen:
+def _seen(each: Planned, now: Standing | None, pace: Pace, device: str, at_once: int) -> Seen:
     if each.config is None or now is None:
         return Seen(planned=each, state=NOT_YET, problem=each.obstacle)
-    left, source = seconds_left(each.config, now.epochs, pace, device) if now.state in UNFINISHED else (None, None)
+    left, source = None, None
+    if now.state in UNFINISHED:
+        left, source = seconds_left(each.config, now.epochs, pace, device, at_once)
     return Seen(planned=each, state=now.state, problem=now.problem, seconds_left=left, known_from=source)
 
 
@@ -195,47 +202,9 @@ def absent_datasets(configs: Iterable[RunConfig], root: Path | None) -> dict[str
     return absent
 
 
-def extras(target: str) -> list[str]:
+def computed_beside(target: str) -> list[str]:
     """The figures that are computed beside the runs."""
-    return [name for name in EXTRAS if target in (name, SMOKE, EVERYTHING)]
-
-
-def compute_extra(
-    name: str, out: Path, *, smoke: bool, root: Path | None, device: str, tell: Callable[[str], None]
-) -> str | None:
-    """Compute one of them, from wherever it stands, and keep it in the folder of runs; what went wrong, if it did."""
-    compute = partial(EXTRAS[name], root=root, device=device, smoke=smoke, tell=tell)
-    (outcome,) = execute(compute, [out], workers=0)  # with one thread, as every run
-    return outcome.error
-
-
-def _tsne(out: Path, *, root: Path | None, device: str, smoke: bool, tell: Callable[[str], None]) -> None:
-    from tnlpad.experiments.tsne import compute
-
-    if not smoke:
-        compute(out, root=root, device=device, tell=tell)
-        return
-    compute(
-        out,
-        root=root,
-        device=device,
-        dataset="digits",
-        noises=("symmetric:0.4",),
-        epochs=(2, 10, SMOKE_SETTINGS["epochs"]),
-        settings=dict(SMOKE_SETTINGS),
-        tell=tell,
-    )
-
-
-def _parameter_space(out: Path, *, root: Path | None, device: str, smoke: bool, tell: Callable[[str], None]) -> None:
-    from tnlpad.experiments.parameter_space import NAME, compute
-
-    if not (out / f"{NAME}.json").exists():  # it is the same every time
-        tell("parameter_space: two weights, and digits")
-        compute(out, root=root, device=device)
-
-
-EXTRAS = {"tsne": _tsne, "parameter_space": _parameter_space}
+    return [name for name in COMPUTED if target in (name, SMOKE, EVERYTHING)]
 
 
 def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, Any]) -> RunConfig | None:

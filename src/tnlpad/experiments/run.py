@@ -27,6 +27,7 @@ from tnlpad.experiments.prepare import (
 )
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by
+from tnlpad.records.finished import finished_summary
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
 from tnlpad.rng import global_torch_stream, torch_stream
@@ -123,15 +124,9 @@ def run(
 
 
 def checked(folder: RunFolder, config: RunConfig) -> RunFolder:
-    """A finished run's folder, if its parts can be read and belong together."""
+    """A finished run's folder, if its parts are there and belong together."""
     folder.check_config(config.to_json())
-    epochs, run = len(folder.epochs()), folder.summary().get("epochs_run")
-    if epochs != run or not folder.model_file.exists():
-        problem = f"{epochs} epochs of {run}" if epochs != run else f"no {folder.model_file.name}"
-        raise RecordError(
-            f"{folder.path} is damaged: its summary says that it is finished, but there are {problem}. Restore it, or "
-            "remove the folder to start anew."
-        )
+    finished_summary(folder)
     return folder
 
 

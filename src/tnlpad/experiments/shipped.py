@@ -43,6 +43,7 @@ class Shipped:
         class_names: Of its outputs.
         normalisation: Mean and deviation per channel or feature.
         shape: Of one input.
+        columns: Names of its features, in their order; none where it takes images.
     """
 
     config: RunConfig
@@ -50,6 +51,7 @@ class Shipped:
     class_names: tuple[str, ...]
     normalisation: Normalisation
     shape: Shape
+    columns: tuple[str, ...] = ()
 
 
 def load_shipped(folder: RunFolder) -> Shipped:
@@ -58,7 +60,7 @@ def load_shipped(folder: RunFolder) -> Shipped:
     from safetensors.torch import load_file
 
     config = from_json(folder.config())
-    class_names, normalisation = _about(folder, config)
+    class_names, normalisation, columns = _about(folder, config)
     shape = _shape(config)
     try:
         state = load_file(folder.model_file)
@@ -67,16 +69,24 @@ def load_shipped(folder: RunFolder) -> Shipped:
     except (OSError, SafetensorError, RuntimeError) as error:
         raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or run the run again.") from error
     ready = Normalised(network, normalisation, shape).eval()
-    return Shipped(config=config, network=ready, class_names=class_names, normalisation=normalisation, shape=shape)
+    return Shipped(
+        config=config,
+        network=ready,
+        class_names=class_names,
+        normalisation=normalisation,
+        shape=shape,
+        columns=columns,
+    )
 
 
-def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation]:
+def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:
     own = read_data_file(folder.path)
     if own is None:
         info = find(config.dataset)
-        return info.class_names, info.normalisation
+        return info.class_names, info.normalisation, ()
     numbers = own["normalisation"]
-    return tuple(own["class_names"]), Normalisation(mean=tuple(numbers["mean"]), std=tuple(numbers["std"]))
+    normalisation = Normalisation(mean=tuple(numbers["mean"]), std=tuple(numbers["std"]))
+    return tuple(own["class_names"]), normalisation, tuple(own["columns"])
 
 
 def _shape(config: RunConfig) -> Shape:

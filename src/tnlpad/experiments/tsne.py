@@ -11,7 +11,7 @@ Everything finished is kept in `OUT/tsne/`, a file each, and not computed again.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tnlpad.core.batchnorm import reestimated_batchnorm
 from tnlpad.data.catalogue import find
-from tnlpad.experiments.config import RunConfig, command, configure, device_settings
+from tnlpad.experiments.config import Protocol, RunConfig, command, configure, departures, device_settings
 from tnlpad.experiments.prepare import Data, prepare_loader
 from tnlpad.experiments.run import run
 from tnlpad.methods import Method
@@ -37,6 +37,7 @@ from tnlpad.training.measure import Samples, Sets
 
 NAME = "tsne"
 METHODS = ("standard", "tnlpad")
+DATASET, NOISES, EPOCHS = "cifar10", ("pairflip:0.4", "instance:0.4"), (5, 25, 45)  # the paper's
 COMPONENTS = 50
 PERPLEXITY = 30
 NEIGHBOURS = 10
@@ -57,11 +58,12 @@ def compute(
     *,
     root: Path | None = None,
     device: str = "cpu",
-    dataset: str = "cifar10",
-    noises: Sequence[str] = ("pairflip:0.4", "instance:0.4"),
-    epochs: Sequence[int] = (5, 25, 45),
-    settings: dict[str, Any] | None = None,
+    dataset: str = DATASET,
+    noises: Sequence[str] = NOISES,
+    epochs: Sequence[int] = EPOCHS,
+    settings: Mapping[str, Any] | None = None,
     seed: int = 1,
+    protocol: Protocol = "paper",
     samples: int | None = None,
     tell: Tell | None = None,
 ) -> Path:
@@ -72,22 +74,14 @@ def compute(
         root: Where datasets lie.
         device: Where to train.
         dataset, noises, epochs: What to look at; each noise is trained with both methods.
-        settings: As for `configure`, of both methods.
+        settings, protocol: As for `configure`, of both methods.
         seed: Of the runs, and of the pictures.
         samples: How many of the test images to show, drawn once; all by default.
         tell: Told in words what is being done.
     """
-    chosen_settings = {**device_settings(device), **(settings or {})}
-    configs = [
-        configure(dataset, noise=noise, method=method, seed=seed, settings=chosen_settings)
-        for noise in noises
-        for method in METHODS
-    ]
-    for config in configs:
-        if not epochs or not all(1 <= epoch <= config.epochs for epoch in epochs):
-            raise ValueError(f"epochs={tuple(epochs)}: give at least one, from 1 to {config.epochs}.")
-        if config.patience is not None:
-            raise ValueError(f"patience={config.patience}: might end a run before these epochs. Leave it out.")
+    configs = configurations(
+        device=device, dataset=dataset, noises=noises, epochs=epochs, settings=settings, seed=seed, protocol=protocol
+    )
     say = tell or (lambda words: None)
     wanted = sorted({*epochs})
     folders = [RunFolder(out / NAME / config.run_id) for config in configs]
@@ -105,6 +99,8 @@ def compute(
         "class_names": list(find(dataset).class_names),
         "epochs": wanted,
         "seed": seed,
+        "protocol": protocol,
+        "settings": departures(configs[0]),
         "test_images": len(labels),
         "recipe": {"components": COMPONENTS, "perplexity": PERPLEXITY, "neighbours": NEIGHBOURS, "init": "pca"},
         "runs": {c.run_id: {"config": c.to_json(), "command": command(c), "up_to_epoch": wanted[-1]} for c in configs},
@@ -114,6 +110,31 @@ def compute(
     path = out / f"{NAME}.json"
     write_by_rename(path, _compact(document))
     return path
+
+
+def configurations(
+    *,
+    device: str = "cpu",
+    dataset: str = DATASET,
+    noises: Sequence[str] = NOISES,
+    epochs: Sequence[int] = EPOCHS,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    protocol: Protocol = "paper",
+) -> list[RunConfig]:
+    """The runs that `compute` looks at; what would not come to these epochs is refused."""
+    own = {**device_settings(device), **(settings or {})}
+    configs = [
+        configure(dataset, noise=noise, method=method, seed=seed, protocol=protocol, settings=own)
+        for noise in noises
+        for method in METHODS
+    ]
+    for config in configs:
+        if not epochs or not all(1 <= epoch <= config.epochs for epoch in epochs):
+            raise ValueError(f"epochs={tuple(epochs)}: give at least one, from 1 to {config.epochs}.")
+        if config.patience is not None:
+            raise ValueError(f"patience={config.patience}: might end a run before these epochs. Leave it out.")
+    return configs
 
 
 # Features -------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -105,11 +106,20 @@ def ready(workers: Collection[Worker]) -> list[Worker]:
             return found
 
 
-def stop_all(workers: Collection[Worker]) -> None:
-    """All at once, not one after the other."""
-    for worker in workers:
+def stop_all(*, idle: Collection[Worker], busy: Collection[Worker]) -> None:
+    """All at once, not one after the other.
+
+    Idle ones end by themselves when nobody is at the other end of their pipe: whoever is killed cannot clear up, and
+    leaves multiprocessing's semaphores to be complained about. Busy ones do not listen, and are not waited for.
+    """
+    for worker in busy:
         worker._process.kill()
-    for worker in workers:
+    for worker in idle:
+        worker._connection.close()
+    last = time.monotonic() + SECONDS_TO_DIE
+    for worker in idle:
+        worker._process.join(max(0.0, last - time.monotonic()))
+    for worker in (*idle, *busy):
         worker.stop()
 
 

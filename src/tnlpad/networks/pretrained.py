@@ -76,6 +76,15 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
     )
 
 
+def name_with_hash(path: Path) -> str:
+    """The file's name with the first digits of its SHA-256, which it may carry already: it tells the content."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    stem, _, digits = path.stem.rpartition("-")
+    named = bool(stem) and len(digits) >= 8 and digest.startswith(digits)
+    return path.name if named else f"{path.stem}-{digest[:8]}{path.suffix}"
+
+
 def _checked_hash(path: Path, expected: str | None) -> tuple[str, bool]:
     """The file's hash and whether there was one to compare it with. Before reading: a damaged file is not parsed."""
     with path.open("rb") as file:

@@ -83,11 +83,6 @@ def read_label_file(path: Path) -> LabelFile:
         raise LabelFileError(f"{path} holds what cannot be noisy labels: {error} {WAY_OUT}") from error
 
 
-def checksum_of(content: LabelFile) -> str:
-    """The checksum that a file of this content has."""
-    return _checksum(_arrays(content))
-
-
 def labels_from_file(path: Path, labels: ArrayLike, num_classes: int) -> NoisyLabels:
     """A file's noisy labels, refused unless they are labels of these samples, given by their clean labels."""
     noisy = read_label_file(path).noisy

@@ -200,17 +200,6 @@ def smoke_curves(figure: str) -> tuple[Curve, ...]:
     return ()
 
 
-def matches(experiment: Experiment, config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a recorded run belongs to a cell or curve, whatever its seed, protocol and variant.
-
-    Args:
-        experiment: The cell or curve.
-        config: The run's configuration as recorded.
-        settings: Where the run departs from its recipe, as recorded in its summary.
-    """
-    return identity(experiment) == identity_of_run(config, settings)
-
-
 def identity(experiment: Experiment) -> str:
     """Equal for experiments with the same runs, and for those runs: to find many cells' runs in one pass."""
     words = [experiment.dataset, experiment.noise, experiment.method, experiment.resolved_network]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tnlpad.records.curves import Curves, curves_from_json, curves_of
+from tnlpad.records.finished import finished_summary, problem_of
 from tnlpad.records.samples import DATA_FILE
 from tnlpad.records.store import Record, RecordError, RunFolder, write_by_rename
 
@@ -122,7 +123,7 @@ def finished_records(
 
 def _sources(path: Path) -> Iterator[Path | Problem]:
     """Run folders and files that may be archived records."""
-    if path.is_dir() and not (path / "config.json").is_file():
+    if path.is_dir() and not (RunFolder(path).begun or RunFolder(path).finished):
         with os.scandir(path) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if not entry.name.startswith(".") and (entry.is_dir() or entry.name.endswith(SUFFIX)):
@@ -145,19 +146,17 @@ def _read_source(path: Path) -> FinishedRecord | Problem | None:
             return _from_folder(folder)
         return Problem(kind="unfinished", path=path, reason="not finished yet") if folder.begun else None
     except RecordError as error:
-        return Problem(kind="damaged", path=path, reason=str(error).removeprefix(f"{path}: "))
+        reason = str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")  # the path is said anyway
+        return Problem(kind="damaged", path=path, reason=reason)
 
 
 def _from_folder(folder: RunFolder) -> FinishedRecord:
-    return _record(folder.summary(), folder.summary_file, folder.path, lambda: _folder_curves(folder))
+    return _record(finished_summary(folder), folder.path, lambda: _folder_curves(folder))
 
 
 def _folder_curves(folder: RunFolder) -> Curves:
-    epochs, run = folder.epochs(), folder.summary()["epochs_run"]
-    if len(epochs) != run:
-        raise RecordError(f"{folder.epochs_file} is damaged: {len(epochs)} epochs of {run}.")
     try:
-        return curves_of(epochs)
+        return curves_of(folder.epochs())
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"{folder.epochs_file} is damaged: {error!r} where a run's epochs should be.") from error
 
@@ -169,8 +168,11 @@ def _from_file(path: Path) -> FinishedRecord | None:
         raise RecordError(f"{path}: is damaged ({error}). Restore it, or archive its run again.") from error
     if not isinstance(content, dict) or content.get("kind") != KIND:
         return None  # JSON of some other purpose
-    summary, curves = content.get("summary"), content.get("curves")
-    record = _record(summary, path, path, lambda: _file_curves(curves, path))
+    summary: Any = content.get("summary")
+    curves = content.get("curves")
+    if problem := problem_of(summary):
+        raise RecordError(f"{path}: is damaged ({problem}). Restore it, or archive its run again.")
+    record = _record(summary, path, lambda: _file_curves(curves, path))
     if record.run_id != path.name.removesuffix(SUFFIX):
         raise RecordError(f"{path}: holds the run {record.run_id}. Give it that name.")
     return record
@@ -184,9 +186,7 @@ def _file_curves(plain: Any, path: Path) -> Curves:
         raise RecordError(f"{problem}. Restore it, or archive its run again.") from error
 
 
-def _record(summary: Any, file: Path, source: Path, read_curves: Callable[[], Curves]) -> FinishedRecord:
-    if problem := _problem_of(summary):
-        raise RecordError(f"{file}: is damaged ({problem}). Restore it, or run it again.")
+def _record(summary: Record, source: Path, read_curves: Callable[[], Curves]) -> FinishedRecord:
     return FinishedRecord(
         run_id=summary["run_id"],
         config=summary["config"],
@@ -195,52 +195,6 @@ def _record(summary: Any, file: Path, source: Path, read_curves: Callable[[], Cu
         source=source,
         read_curves=read_curves,
     )
-
-
-KEYS: dict[str, type | tuple[type, ...]] = {
-    "run_id": str,
-    "config": dict,
-    "settings": dict,
-    "chosen": dict,
-    "last": dict,
-    "selection": str,
-    "epochs_run": int,
-}
-FIELDS: dict[str, type] = {
-    **dict.fromkeys(("dataset", "noise", "protocol", "method", "network"), str),
-    "seed": int,
-    "options": dict,
-    "milestones": list,
-}
-
-
-def _problem_of(summary: Any) -> str | None:
-    """Why this is not the summary of a run; what tables and figures rely on is looked at, and nothing else."""
-    if not isinstance(summary, dict):
-        return "its summary is no JSON object"
-    for key, kind in KEYS.items():
-        if not isinstance(summary.get(key), kind):
-            return f"{key} is missing or of the wrong type"
-    return (
-        _problem_of_config(summary["config"]) or _problem_of_end(summary, "chosen") or _problem_of_end(summary, "last")
-    )
-
-
-def _problem_of_config(config: Mapping[str, Any]) -> str | None:
-    for name, kind in FIELDS.items():
-        if not isinstance(config.get(name), kind):
-            return f"config.{name} is missing or of the wrong type"
-    return None
-
-
-def _problem_of_end(summary: Mapping[str, Any], end: str) -> str | None:
-    if not isinstance(summary[end].get("epoch"), int):
-        return f"{end}.epoch is missing or no number"
-    for name in ("validation_accuracy", "test_accuracy"):
-        value = summary[end].get(name)
-        if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            return f"{end}.{name} is {value!r}, which is no share"
-    return None
 
 
 def _second(first: FinishedRecord, second: FinishedRecord) -> Problem:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tnlpad.records.store import Record, read_json, replacing, to_json, write_by_rename
+from tnlpad.records.store import Record, RecordError, read_json, replacing, to_json, write_by_rename
 
 SAMPLES_FILE, DATA_FILE = "samples.parquet", "data.json"
 
@@ -31,3 +31,18 @@ def read_data_file(folder: Path) -> Record | None:
     """What a run remembers of the data that it was about; None if they are not a person's own."""
     path = folder / DATA_FILE
     return read_json(path) if path.exists() else None
+
+
+def read_samples(folder: Path) -> dict[str, list[Any]]:
+    """The columns of the list of samples; no columns if the data are not a person's own."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / SAMPLES_FILE
+    if not path.exists():
+        return {}
+    try:
+        columns: dict[str, list[Any]] = pq.read_table(path).to_pydict()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RecordError(f"{path} is damaged ({error}). Restore it.") from error
+    return columns

@@ -27,7 +27,7 @@ class SampleScores:
 
     Args:
         columns: A number per sample under each name; `part` is an array of words.
-        probabilities: Samples × classes, of the network to ship; read from disk when they are asked for.
+        probabilities: Samples × classes, means over these networks and over epochs; read from disk when asked for.
         class_names: By label.
         views: Names of the networks that were asked; the first is the one to ship.
         facts: Whatever else is known of the census, as plain data.

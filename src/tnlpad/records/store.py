@@ -4,11 +4,13 @@
     epochs.jsonl    one line per finished epoch, appended
     summary.json    last, by rename: its presence means that the run is finished
     lock            held by the one process that works on the run, released by the system when it dies
+    error.txt       where a failure came from that nobody expected, until the run is finished after all
 
 `checkpoint.pt` and `model.safetensors` lie beside them and are written by those who know torch. A line that was cut off
 in the middle counts as not written; anything else that cannot be read is reported and not used.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -51,6 +53,17 @@ def write_by_rename(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether this, or what it was raised from, says that there is no space left: so the next write will fail too."""
+    seen: set[int] = set()  # an exception may be raised from one that was raised from it
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def to_json(value: Mapping[str, Any]) -> bytes:
     """NaN and infinity are refused: they are not JSON, and a record should not hold them."""
     return (json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
@@ -67,6 +80,7 @@ class RunFolder:
         self.checkpoint_file = self.path / "checkpoint.pt"
         self.model_file = self.path / "model.safetensors"
         self.lock_file = self.path / "lock"
+        self.error_file = self.path / "error.txt"
 
     @property
     def begun(self) -> bool:
@@ -112,6 +126,11 @@ class RunFolder:
             records.append(record)
         return records
 
+    @property
+    def epoch_count(self) -> int:
+        """How many finished epochs there are; what they hold is not looked at, since there may be thousands of runs."""
+        return self._written().count(b"\n")
+
     def append_epoch(self, record: Mapping[str, Any]) -> None:
         """Add a line; it counts from the moment its line end is on disk."""
         line = json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
@@ -143,7 +162,14 @@ class RunFolder:
                 f"{self.summary_file} exists already, and a finished run is never overwritten. Choose another --out to "
                 "run it again."
             )
+        self.error_file.unlink(missing_ok=True)
         write_by_rename(self.summary_file, to_json(summary))
+
+    def keep_error(self, text: str) -> Path:
+        """Keep where a failure came from, for whoever has to find its cause."""
+        self._make()
+        write_by_rename(self.error_file, text.encode())
+        return self.error_file
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -189,10 +215,13 @@ class RunFolder:
 
     def _lines(self) -> list[bytes]:
         """The complete lines, without their ends."""
+        return self._written().split(b"\n")[:-1]
+
+    def _written(self) -> bytes:
         try:
-            return self.epochs_file.read_bytes().split(b"\n")[:-1]
+            return self.epochs_file.read_bytes()
         except FileNotFoundError:
-            return []
+            return b""
         except OSError as error:
             raise _damaged(self.epochs_file, str(error)) from error
 

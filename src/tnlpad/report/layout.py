@@ -8,11 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tnlpad.report.results import Comparison, Entry, Group, TableResults, compare
+from tnlpad.report.groups import Group
+from tnlpad.report.results import Comparison, Entry, TableResults, compare
 from tnlpad.report.words import column_title, dataset_title, group_title, method_title
 
 ONE_MATRIX = ("real_world",)  # its columns are datasets
 PLAIN = "float32"  # a run by the recipe as it stands
+LEGEND = (
+    "Ours above, the published number below. ≈ within two standard errors of it, ▲ above and ▼ below by more, ? where "
+    "that cannot be said, · where there are no runs."
+)
 OURS = ("tnlpad", "decomposition+gamma+sigma", "self+tnlpad", "dividemix+tnlpad")
 
 
@@ -60,6 +65,11 @@ class Matrix:
     def main_label(self) -> str:
         """The variant of most runs: said once, and not in every line."""
         return _main_label(group for line in self.lines for _, group in line.cells if group)
+
+    def title_of(self, line: Line) -> str:
+        """The method, and its variant where that is not the one of most runs."""
+        label = label_beside(line.label, self.main_label) if line.filled else ""
+        return f"{line.title} ({label})" if label else line.title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +148,11 @@ def _main_label(groups: Iterable[Group]) -> str:
 def label_beside(label: str, main: str) -> str:
     """What is to be said of a variant where another is the rule; nothing of the rule itself."""
     return "" if label == main else label or PLAIN
+
+
+def said_once(main: str) -> str:
+    """A sentence about the variant of most runs; nothing where they are as the recipe says."""
+    return f"Runs, where nothing else is said: {main}." if main else ""
 
 
 def blocks(table: TableResults) -> list[Block]:

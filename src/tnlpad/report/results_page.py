@@ -10,16 +10,14 @@ from markupsafe import Markup, escape
 from tnlpad import __version__
 from tnlpad.paper.cells import SMOKE, VARIANTS
 from tnlpad.records.archive import FinishedRecord, Problem
-from tnlpad.records.store import RecordError
 from tnlpad.report import looks, style
+from tnlpad.report.block_figures import block_figures
 from tnlpad.report.datasets import HEADINGS, DatasetFacts
-from tnlpad.report.figures import Series, curves, fitting
-from tnlpad.report.formats import n_text
-from tnlpad.report.layout import OURS, Block, blocks, label_beside, matrices
+from tnlpad.report.layout import OURS, blocks, label_beside, matrices
 from tnlpad.report.page import environment
-from tnlpad.report.results import Comparison, Entry, Group, TableResults, compare, other_runs, reported
-from tnlpad.report.tables import agreement_mark, agreement_text, epochs_text, signed, spread_text
-from tnlpad.report.words import dataset_title, method_title, network_title, noise_title
+from tnlpad.report.results import Comparison, TableResults, compare, other_runs
+from tnlpad.report.tables import agreement_mark, agreement_text, epochs_text, n_text, signed, spread_text
+from tnlpad.report.words import counted, dataset_title, method_title, network_title, noise_title
 
 MOST_OPEN_BLOCKS = 3  # a page with more begins with all of them folded
 MOST_OPEN_ROWS = 12
@@ -87,7 +85,7 @@ def results_page(contents: Contents) -> str:
             headings=HEADINGS,
             version=__version__,
             colours=Markup(style.stylesheet() + looks.stylesheet()),
-            block_figures=_block_figures,
+            block_figures=lambda table, block: block_figures(_anchor(table.name, block.name), block),
             shown_names={name: {block.name for block in each} for name, each in shown.items()},
             anchor=_anchor,
             is_paper=lambda table: table.name != SMOKE,
@@ -110,7 +108,7 @@ def verdict(tables: Iterable[TableResults]) -> str:
     if known:
         outside = "".join(f", {count} {where}" for count, where in ((above, "above"), (below, "below")) if count)
         sentences.append(
-            f"Of {known} comparison{'s' if known > 1 else ''} with a published number, {within} "
+            f"Of {counted(known, 'comparison')} with a published number, {within} "
             f"{'lies' if within == 1 else 'lie'} within two standard errors of it{outside}."
         )
     if unknown := len(comparisons) - known:
@@ -119,6 +117,11 @@ def verdict(tables: Iterable[TableResults]) -> str:
             "say its spread or n."
         )
     return " ".join(sentences)
+
+
+def _anchor(table: str, block: str) -> str:
+    """An id for a block: the same column may stand in several tables."""
+    return f"{table}-{block}".replace("/", "-").replace(".", "-")
 
 
 def _counts(table: TableResults) -> dict[str, int]:
@@ -136,16 +139,16 @@ def _marks_of(comparisons: Iterable[Comparison]) -> list[tuple[str, int]]:
 def _facts(records: Sequence[FinishedRecord]) -> dict[str, list[str]]:
     """What the runs have in common, or do not: with counts where there is more than one answer."""
 
-    def counted(values: Iterable[str]) -> list[str]:
+    def answers(values: Iterable[str]) -> list[str]:
         counter = Counter(values)
-        return [text if len(counter) == 1 else f"{text} ({n} runs)" for text, n in counter.most_common()]
+        return [text if len(counter) == 1 else f"{text} ({counted(n, 'run')})" for text, n in counter.most_common()]
 
     return {
         "seeds": [", ".join(map(str, sorted({record.config["seed"] for record in records})))],
-        "machine": counted(str(record.summary.get("machine", "not recorded")) for record in records),
-        "versions": counted(_versions(record.summary.get("versions", {})) for record in records),
-        "epoch chosen by": counted(record.summary["selection"] for record in records),
-        "protocol": counted(str(record.config["protocol"]) for record in records),
+        "machine": answers(str(record.summary.get("machine", "not recorded")) for record in records),
+        "versions": answers(_versions(record.summary.get("versions", {})) for record in records),
+        "epoch chosen by": answers(record.summary["selection"] for record in records),
+        "protocol": answers(str(record.config["protocol"]) for record in records),
     }
 
 
@@ -161,64 +164,6 @@ def _notes(problems: Iterable[Problem]) -> list[str]:
         "repeated": ("run was found twice, with the same result", "runs were found twice, with the same results"),
     }
     return [f"{counts[kind]} {texts[counts[kind] > 1]}." for kind, texts in words.items() if counts[kind]]
-
-
-# Curves of a block ----------------------------------------------------------------------------------------------------
-
-
-def _anchor(table: str, block: str) -> str:
-    """An id for a block: the same column may stand in several tables."""
-    return f"{table}-{block}".replace("/", "-").replace(".", "-")
-
-
-def _block_figures(table: TableResults, block: Block) -> list[Markup]:
-    """Test accuracy and memorisation of every method in the block, as far as their curves can be read."""
-    name = _anchor(table.name, block.name)
-    lines = list(reversed(_lines(block)))  # TNLPAD comes last in tables, and should be drawn last of all
-    lines.sort(key=lambda line: looks.look(line[0].cell.row).width)
-    figures = []
-    for quantity, title, y_label in (
-        ("test", f"Test accuracy over the epochs: {block.title}", "test accuracy, %"),
-        ("memorised", f"Wrong training labels memorised over the epochs: {block.title}", "memorised, %"),
-    ):
-        series = [each for line in lines if (each := _series(*line, quantity)) is not None]
-        if series:
-            figures.append(Markup(curves(f"{name}-{quantity}", title, y_label, series, limits=fitting(series))))
-    return figures
-
-
-def _lines(block: Block) -> list[tuple[Entry, Group, str]]:
-    """A group of each method, with its label: the variant of most runs, or where there is none of it another one."""
-    lines = []
-    for entry in block.entries:
-        if entry.groups:
-            group = next((each for each in entry.groups if each.label == block.main_label), entry.groups[0])
-            label = label_beside(group.label, block.main_label)
-            lines.append((entry, group, f"{method_title(entry.cell.row)}{f', {label}' if label else ''}"))
-    return lines
-
-
-def _series(entry: Entry, group: Group, label: str, quantity: str) -> Series | None:
-    values = [row for record in group.records if (row := _curve(record, quantity))]
-    if not values:
-        return None
-    look = looks.look(entry.cell.row)
-    colour = looks.variable(entry.cell.row)
-    return Series(label=label, colour=colour, dashes=look.dashes, width=look.width, values=values)
-
-
-def _curve(record: FinishedRecord, quantity: str) -> list[float] | None:
-    """In percent; None where it cannot be read, of which the reader of records has been told, or does not exist."""
-    try:
-        run = record.curves
-    except RecordError:
-        return None
-    if quantity == "test":
-        return [100 * share for share in run.test_accuracy]
-    chosen = [run.memorised[name] for name in reported(run.memorised)]
-    if not chosen or any(value is None for curve in chosen for value in curve):
-        return None
-    return [100 * sum(value or 0 for value in column) / len(column) for column in zip(*chosen, strict=True)]
 
 
 # Words for the template -----------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tnlpad.paper.cells import Published
-from tnlpad.report.results import Comparison, Spread
+from tnlpad.report.groups import Group, Spread
+from tnlpad.report.results import Comparison, Entry
 
 METHOD_NAMES = {"plain": "Plain SGD", "w": "TNLPAD, w = σ + γ", "sigma": "TNLPAD, σ"}
 MINUS = "−"
@@ -39,6 +40,19 @@ def spread_text(spread: Spread | Published) -> str:
     """As the paper writes it, "98.95 ± 0.12"; without a standard deviation where there is none."""
     sd = spread.sd if isinstance(spread, Spread) else spread.std
     return f"{spread.mean:.2f}" if sd is None else f"{spread.mean:.2f} ± {sd:.2f}"
+
+
+def published_text(published: Published | None) -> str:
+    """With n, where the paper says it."""
+    if published is None:
+        return ""
+    return f"{spread_text(published)} (n {published.n or 'not stated'})"
+
+
+def n_text(entry: Entry, group: Group) -> str:
+    """How many seeds, and of how many where some are missing."""
+    missing = group.chosen.n < entry.cell.trials
+    return f"{group.chosen.n} of {entry.cell.trials}" if missing else str(group.chosen.n)
 
 
 def signed(points: float) -> str:

@@ -48,6 +48,11 @@ NETWORK_TITLES = {
 }
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 run", "1,440 runs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def method_title(name: str) -> str:
     """A method, or a row of a table."""
     return METHODS.get(name, name)

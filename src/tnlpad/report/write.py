@@ -20,7 +20,9 @@ from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.records.store import RecordError, write_by_rename
 from tnlpad.report.datasets import DatasetFacts
 from tnlpad.report.drawings import DRAWINGS, inline_svg, save_figure
-from tnlpad.report.formats import csv_text, latex, markdown
+from tnlpad.report.latex import latex
+from tnlpad.report.markdown import markdown
+from tnlpad.report.plain import csv_text
 from tnlpad.report.results import TITLES, TableResults, table_results
 from tnlpad.report.results_page import Contents, FigureOnPage, results_page
 

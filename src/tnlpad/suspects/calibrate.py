@@ -5,9 +5,9 @@ first brought to the mean and spread of the others': both are random parts of th
 wrong labels but for chance, and only training made their doubt differ. Where somebody chose what to hold out, and
 checked those labels better, that is not so, and their confidence is too high.
 
-Doubt then has two humps, of right labels and of wrong ones. Two normal distributions are fitted to it by expectation
-maximisation, their weights held at the estimated noise rate; the posterior of the upper one, made monotone, is the
-confidence.
+Doubt then has two humps, of right labels and of wrong ones, and two normal distributions are fitted to it by
+expectation maximisation. With free weights the upper one's is an estimate of the noise rate. With weights held at the
+rate that was found in the end (`estimate.py`), its posterior, made monotone, is the confidence.
 """
 
 import numpy as np
@@ -20,7 +20,9 @@ LEAST_SAMPLES = 20  # fewer do not show their mean and spread: they are taken as
 LEAST_DEVIATION = 1e-9
 ROUNDS, TOLERANCE = 500, 1e-6
 MOST_FITTED = 4096
+HUMPS_OFF_BY = 0.01  # at least, however far apart they lie
 MOST_CERTAIN = 0.999  # nothing that the scores can show is surer than that
+LEAST_RATE, MOST_RATE = 0.01, 0.9  # to begin with
 LEAST_SPREAD = 0.1  # of one hump, as a share of the spread of all: a hump is no spike
 
 
@@ -36,6 +38,21 @@ def comparable(doubt: Floats, held_out: NDArray[np.bool_]) -> Floats:
     return result
 
 
+def upper_hump(doubt: Floats, noise_rate: float) -> tuple[float, float]:
+    """Its weight, and how far that may be off; from doubt that is comparable, beginning at a first estimate.
+
+    If the humps were normal, some share of the samples would lie on the wrong side of where they meet. They are not
+    quite, and twice that share is what the weight was found to be off by.
+    """
+    spread = float(doubt.std()) if len(doubt) else 0.0
+    if spread < LEAST_DEVIATION:
+        return noise_rate, 1.0
+    values = _quantiles((doubt - doubt.mean()) / spread)
+    humps = _fit(values, min(max(noise_rate, LEAST_RATE), MOST_RATE), free=True)
+    unclear = float(_shares(values, humps).min(1).mean())
+    return float(humps[0][1]), max(2 * unclear, HUMPS_OFF_BY)
+
+
 def confidence(doubt: Floats, noise_rate: float) -> Floats:
     """The probability that each label is wrong, from doubt that is comparable."""
     from sklearn.isotonic import IsotonicRegression
@@ -47,16 +64,21 @@ def confidence(doubt: Floats, noise_rate: float) -> Floats:
     if spread < LEAST_DEVIATION:
         return np.full(len(doubt), rate)
     values = (doubt - doubt.mean()) / spread
-    ordered = np.sort(values)
-    # A few thousand quantiles have the same humps as a million samples.
-    humps = _fit(ordered[np.linspace(0, len(ordered) - 1, min(len(ordered), MOST_FITTED)).round().astype(int)], rate)
+    humps = _fit(_quantiles(values), rate)
     limits = {"y_min": 1 - MOST_CERTAIN, "y_max": MOST_CERTAIN}
     posterior: Floats = IsotonicRegression(**limits).fit(doubt, _shares(values, humps)[:, 1]).predict(doubt)
     return posterior
 
 
-def _fit(ordered: Floats, rate: float) -> Humps:
-    """Two normal distributions that hold 1 - rate and rate of all values, which are in ascending order."""
+def _quantiles(values: Floats) -> Floats:
+    """In ascending order; a few thousand have the same humps as a million samples."""
+    ordered: Floats = np.sort(values)
+    chosen: Floats = ordered[np.linspace(0, len(ordered) - 1, min(len(ordered), MOST_FITTED)).round().astype(int)]
+    return chosen
+
+
+def _fit(ordered: Floats, rate: float, *, free: bool = False) -> Humps:
+    """Two normal distributions of values in ascending order; they hold 1 - rate and rate of them, or are free to."""
     split = min(len(ordered) - 1, max(1, round(len(ordered) * (1 - rate))))
     means = np.array([ordered[:split].mean(), ordered[split:].mean()])
     variances = np.array([max(part.var(), LEAST_SPREAD**2) for part in (ordered[:split], ordered[split:])])
@@ -66,6 +88,7 @@ def _fit(ordered: Floats, rate: float) -> Humps:
         counts = np.maximum(shares.sum(0), 1e-9)
         before, means = means, (shares * ordered[:, None]).sum(0) / counts
         variances = np.maximum((shares * (ordered[:, None] - means) ** 2).sum(0) / counts, LEAST_SPREAD**2)
+        weights = counts / counts.sum() if free else weights
         if np.abs(means - before).max() < TOLERANCE:
             break
     return weights, means, variances

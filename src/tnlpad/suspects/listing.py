@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.records.scores import SampleNames, SampleScores
-from tnlpad.suspects.ranking import Ranking
+from tnlpad.suspects.ranking import SUSPECT_FROM, Ranking
 
 NOTABLE_ABSORPTION = 1.0  # in logits: γ makes the given label e times as likely against its best rival
 
@@ -74,8 +74,10 @@ def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: in
             confidence=confidence,
             why=_why(
                 f"“{classes[given]}” ({_percent(of_given)})",
-                None if given == suggested else f"“{classes[suggested]}” ({_percent(of_suggested)} on average)",
+                f"“{classes[suggested]}” ({_percent(of_suggested)} on average)",
                 f"{round(agreed * epochs)} of {epochs}",
+                preferred=of_suggested > of_given,
+                suspect=confidence >= SUSPECT_FROM,
                 held_out=part == "validation",
                 by_heart=learnt >= NOTABLE_ABSORPTION,
             ),
@@ -96,12 +98,18 @@ def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: in
     ]
 
 
-def _why(given: str, suggested: str | None, agreed: str, *, held_out: bool, by_heart: bool) -> str:
+def _why(
+    given: str, suggested: str, agreed: str, *, preferred: bool, suspect: bool, held_out: bool, by_heart: bool
+) -> str:
     """What speaks against the given label, with the numbers that it rests on."""
-    if suggested is None:
-        said = f"Over the epochs the network agrees with {given}"
-    else:
+    if preferred:
         said = f"Over the epochs the network sees {suggested}, not {given}"
+    elif suspect:
+        said = (
+            f"Over the epochs the network sees {given}, but also {suggested}, and the one is often taken for the other"
+        )
+    else:
+        said = f"Over the epochs the network agrees with {given}"
     said += f"; it gave the label as given in {agreed} epochs"
     if held_out:
         said += "; it was never trained on this sample"

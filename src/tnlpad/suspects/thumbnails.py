@@ -2,7 +2,6 @@
 
 import io
 from base64 import b64encode
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,24 +10,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SIDE_PIXELS = 112
+SIDE_PIXELS = 192  # as wide as a card of the page on a large screen
 SMALLEST_SHOWN_PIXELS = 56  # of a side: images smaller than this are enlarged by whole numbers, with sharp pixels
-MOST_PIXELS = 1 << 26
 QUALITY = 78
 
 
-def of_file(path: Path) -> str | None:
-    """A picture of an image file, the right way up; None if it cannot be read."""
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(path) as image:
-            if image.width * image.height > MOST_PIXELS:
-                return None
-            image.draft("RGB", (2 * SIDE_PIXELS, 2 * SIDE_PIXELS))
-            return _address(ImageOps.exif_transpose(image).convert("RGB"))
-    except Exception:  # decoders fed with damaged bytes raise anything; a page without one picture is still a page
-        return None
+def of_image(image: "Image") -> str:
+    """A picture of an upright image."""
+    return _address(image.convert("RGB"))
 
 
 def of_array(pixels: NDArray[np.uint8]) -> str:
@@ -37,7 +26,7 @@ def of_array(pixels: NDArray[np.uint8]) -> str:
 
     planes = pixels.transpose(1, 2, 0)
     image = Image.fromarray(planes[:, :, 0] if planes.shape[2] == 1 else planes[:, :, :3])
-    return _address(image.convert("RGB"))
+    return of_image(image)
 
 
 def _address(image: "Image") -> str:

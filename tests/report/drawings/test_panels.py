@@ -6,6 +6,7 @@ from tnlpad.paper.cells import curves
 from tnlpad.report.drawings.panels import (
     MOST_PANELS,
     by_place,
+    departures_text,
     noise_rate,
     own_settings,
     place_of,
@@ -69,3 +70,10 @@ def test_series_are_cut_to_the_shortest_and_may_have_gaps(make_record):
 @pytest.mark.parametrize(("sizes", "words"), [([1, 1], "One seed."), ([3, 3], "3 seeds."), ([5, 2], "2 to 5 seeds.")])
 def test_seeds_in_words(sizes, words):
     assert seeds_in_words([None] * size for size in sizes) == words
+
+
+def test_departures_of_a_computed_figure():
+    assert departures_text({}) == ""  # of an earlier version
+    assert departures_text({"protocol": "paper", "settings": {"precision": "bfloat16", "compiled": True}}) == ""
+    found = {"protocol": "authors", "settings": {"epochs": 40, "milestones": [30, 35], "flip": False}}
+    assert departures_text(found) == ", authors’ protocol, epochs 40, milestones 30,35, flip false"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tnlpad.paper.cells import NETWORKS, VARIANTS, Experiment, identity
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report.results import groups_of
+from tnlpad.report.groups import groups_of
 from tnlpad.report.style import Line, letter
 from tnlpad.report.words import dataset_title, network_title, noise_title
 
@@ -161,6 +161,14 @@ def seeds_in_words(groups: Iterable[Sequence[FinishedRecord]]) -> str:
     if sizes == [1]:
         return "One seed."
     return f"{sizes[0]} seeds." if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds."
+
+
+def departures_text(found: Mapping[str, Any]) -> str:
+    """To follow the seed of a computed figure: what else about its runs is not as in the recipe."""
+    words = [] if found.get("protocol", "paper") == "paper" else [f"{found['protocol']}’ protocol"]
+    settings = {name: value for name, value in found.get("settings", {}).items() if name not in ROUNDING}
+    words += [f"{name} {_plain(value)}" for name, value in settings.items()]
+    return "".join(f", {word}" for word in words)
 
 
 def _plain(value: Any) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tnlpad.paper.cells import FIGURES
 from tnlpad.report.drawings.drawing import Drawing, Extras, Records
-from tnlpad.report.drawings.panels import percent
+from tnlpad.report.drawings.panels import departures_text, percent
 from tnlpad.report.style import (
     BEST,
     GAMMA,
@@ -217,7 +217,7 @@ def findings(records: Records, extras: Extras) -> str:
     small, real = found["two_weights"], found["real_run"]
     network = (
         f"Network ({dataset_title(real['dataset'])}, {noise_title(real['noise'])}, {network_title(real['network'])}, "
-        f"{real['weights']:,} weights, c2 = {real['c2']:g}, seed {real['seed']}):"
+        f"{real['weights']:,} weights, c2 = {real['c2']:g}, seed {real['seed']}{departures_text(real)}):"
     )
     return f"Two weights: {_ends(small)} {_radii(small)} {_c2_in_words(small)} {network} {_ends(real)}"
 

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from tnlpad.paper.cells import FIGURES
 from tnlpad.report.drawings.drawing import Drawing, Extras, Records
-from tnlpad.report.drawings.panels import percent
+from tnlpad.report.drawings.panels import departures_text, percent
 from tnlpad.report.style import GRID, INK, PAPER, STYLE, new_figure
 from tnlpad.report.words import dataset_title, noise_title
 
@@ -126,7 +126,8 @@ def findings(records: Records, extras: Extras) -> str:
         sentences.append(f"{noise_title(noise)}: {'; '.join(words)}.")
     return (
         f"{dataset_title(found['dataset'])}, {len(found['labels']):,} of {found['test_images']:,} test images shown, "
-        f"seed {found['seed']}. Silhouette and 10-nearest-neighbour accuracy. {' '.join(sentences)}"
+        f"seed {found['seed']}{departures_text(found)}. Silhouette and 10-nearest-neighbour accuracy. "
+        f"{' '.join(sentences)}"
     )
 
 

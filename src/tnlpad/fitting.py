@@ -1,0 +1,210 @@
+"""Train on samples that a program holds, and see which of their labels are wrong: `tnlpad.fit`.
+
+>>> import tnlpad
+>>> result = tnlpad.fit(images, labels)  # doctest: +SKIP
+>>> result.noise_rate, result.suspects[0]  # doctest: +SKIP
+
+A thin layer: `fit` does what `tnlpad train DATA` does, and the result says what `tnlpad suspects RUN` says.
+"""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tnlpad.experiments.own_fit import probabilities, train_on
+from tnlpad.experiments.shipped import Shipped, load_shipped
+from tnlpad.suspects.caution import caution
+from tnlpad.suspects.judged import JudgedSamples, judged
+from tnlpad.suspects.listing import Suspect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def fit(
+    data: Any,
+    labels: Any = None,
+    *,
+    ids: Sequence[Any] | None = None,
+    class_names: Sequence[str] | None = None,
+    method: str = "tnlpad",
+    network: str | None = None,
+    seed: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    weights: str | PathLike[str] | None = None,
+    device: str = "auto",
+    out: str | PathLike[str] | None = None,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+) -> "Result":
+    """Train a classifier on samples whose labels are partly wrong, and judge every label.
+
+    Nothing has to be known about the noise. A tenth of the samples is held out with the labels as they are, and chooses
+    the epoch; a dataset with a validation part of its own uses that. Samples that cannot be used (features that are not
+    finite, unreadable images, no label) are left out with a warning.
+
+    Args:
+        data: What to train on, one of
+
+            - images: a NumPy array or tensor of 8-bit numbers, or of fractions from 0 to 1, of shape N×H×W, N×H×W×C or
+              N×C×H×W; or a list of Pillow's pictures, of any sizes
+            - features: N×D numbers, on any scale
+            - a torch `Dataset` of (image, label) without augmentation and normalisation, which training does by itself
+            - a Hugging Face `Dataset` or `DatasetDict` with a column of images, or columns of numbers, and `label`
+            - a path, as `tnlpad train` takes it: an image folder, a CSV or Parquet table, an .npz file, a Hugging Face
+              dataset on disk
+        labels: One for each sample, whole numbers or texts; not where the data hold them.
+        ids: Names of the samples, by which the suspects are listed; their places when not given.
+        class_names: What the labels 0, 1, 2 … are called.
+        method, network: As for `tnlpad train`; the network by default goes with the size of the images.
+        seed: Of every random decision.
+        settings: Any other setting by its name, such as {"epochs": 20}: what `--set` takes.
+        weights: A file of weights to begin with, of `network`: .pth, .pt or .safetensors.
+        device: "cpu", "cuda" or "auto".
+        out: The folder for the run's record. The same call with the same folder goes on with a run that was
+            interrupted, and repeats none that is finished; `tnlpad suspects`, `clean`, `predict` and `export` take the
+            run in it. By default a temporary folder that goes away with the result.
+        on_epoch: Told the record of every epoch when it ends.
+
+    Raises:
+        tnlpad.DataError: The data cannot be trained on; the message says what is wrong and what would be right.
+        ValueError: An argument or a setting is unknown or out of range.
+    """
+    place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
+    try:
+        folder = train_on(
+            data,
+            labels,
+            place,
+            ids=ids,
+            class_names=class_names,
+            method=method,
+            network=network,
+            seed=seed,
+            settings=settings or {},
+            weights=Path(weights) if weights is not None else None,
+            device=device,
+            keep_data=out is not None,
+            on_epoch=on_epoch,
+        )
+        result = Result(
+            folder=folder.path, summary=folder.summary(), shipped=load_shipped(folder), judged=judged(folder.path)
+        )
+    except BaseException:
+        if out is None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(result, shutil.rmtree, place, ignore_errors=True)
+    return result
+
+
+class Classifier(nn.Module):
+    """σ of a finished run, in evaluation mode; gives logits.
+
+    Takes a tensor N×C×H×W of images of the size trained on, 8-bit or fractions from 0 to 1; of features N×D as they are
+    in the data. Normalisation is inside.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.eval()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits, one row per sample, in the order of the result's classes."""
+        fractions = inputs / 255 if inputs.dtype == torch.uint8 else inputs.float()
+        logits: Tensor = self.network(fractions)
+        return logits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """A trained classifier and what it found out about the labels.
+
+    Args:
+        folder: The run's record; temporary, unless `fit` was told where to leave it.
+        summary: Of that record: the chosen epoch, its accuracies, the settings.
+        shipped: The network with all that is needed to use it.
+        judged: Every sample's scores.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any] = field(repr=False)
+    shipped: Shipped = field(repr=False)
+    judged: JudgedSamples = field(repr=False)
+
+    @cached_property
+    def model(self) -> Classifier:
+        """σ alone, an ordinary module in evaluation mode; see `Classifier` for what it takes."""
+        return Classifier(self.shipped.network)
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        """The labels in the order of the model's outputs: whole numbers if all of them are, else texts."""
+        names = self.shipped.class_names
+        whole = all(name.removeprefix("-").isascii() and name.removeprefix("-").isdigit() for name in names)
+        return np.array([int(name) for name in names] if whole else names)
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """Labels that are more likely wrong than right and have a better one to suggest, the most suspicious first."""
+        return self.judged.suspects()
+
+    def ranked(self, top: int | None = None) -> list[Suspect]:
+        """The `top` most suspicious samples, or all samples in order of suspicion."""
+        return self.judged.suspects(len(self.judged.scores) if top is None else top)
+
+    @property
+    def noise_rate(self) -> float:
+        """The estimated share of wrong labels."""
+        return self.judged.ranking.estimate.noise_rate
+
+    @property
+    def noise_rate_interval(self) -> tuple[float, float]:
+        """Where that share probably lies, at 95 %; see docs/own_data.md for what it assumes."""
+        return self.judged.ranking.estimate.noise_rate_interval
+
+    @property
+    def transition(self) -> NDArray[np.float64]:
+        """The estimate of transition[i, j] = P(given j | true i), in the order of `classes`."""
+        return self.judged.ranking.estimate.transition
+
+    @property
+    def validation_accuracy(self) -> float:
+        """The share of held-out samples, with their labels as given, that the chosen epoch's σ gets right."""
+        return float(self.summary["chosen"]["validation_accuracy"])
+
+    @property
+    def caution(self) -> str | None:
+        """Why the estimates should not be believed, where the network hardly agrees with labels that it never saw."""
+        return caution(self.validation_accuracy)
+
+    def predict_proba(self, data: Any) -> NDArray[np.float32]:
+        """The probability of each class for samples of any kind that `fit` takes; labels are not needed or used."""
+        return probabilities(self.shipped, data)
+
+    def predict(self, data: Any) -> NDArray[Any]:
+        """The most probable class of each sample, as `classes` has them."""
+        labels: NDArray[Any] = self.classes[self.predict_proba(data).argmax(1)]
+        return labels
+
+    def to_pandas(self, top: int | None = None) -> "pd.DataFrame":
+        """The suspects, or the `top` of all samples, as a table; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("pandas is missing: pip install pandas, or use the list `suspects`.") from error
+        listed = self.suspects if top is None else self.ranked(top)
+        columns = [each.name for each in fields(Suspect)]
+        return pd.DataFrame([each.to_json() for each in listed], columns=columns)

@@ -1,0 +1,32 @@
+"""What a person decided about suspects, as the page of the list saves it: ids, each with the label that is right.
+
+Any table with the columns `id` and `label` will do; a row without a label means that no label fits.
+"""
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tnlpad.records.store import RecordError
+
+Review = Mapping[str, str | None]  # the right label by id; None where none fits
+
+
+def read_review(path: Path, ids: Iterable[str]) -> Review:
+    """The decisions in a CSV file, each about one of these ids."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if missing := {"id", "label"} - set(rows.fieldnames or ()):
+                raise RecordError(
+                    f"{path} has no column {sorted(missing)[0]}: give what the page of suspects saves, or a table with "
+                    "the columns id and label."
+                )
+            found = {row["id"]: (row["label"] or "").strip() or None for row in rows}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RecordError(f"{path} cannot be read as a table ({error}).") from error
+    if unknown := found.keys() - set(ids):
+        raise RecordError(
+            f"{path} is about {min(unknown)[:80]!r}, which is no sample of this run: it is the review of another one."
+        )
+    return found

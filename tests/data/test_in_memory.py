@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+from tests.data.own_files import class_folders, picture
+from tnlpad.data.errors import DataError
+from tnlpad.data.in_memory import holds_labels, open_samples
+from tnlpad.data.own import open_dataset
+
+IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+LABELS = np.arange(20) % 2
+
+
+class Pairs(Dataset):
+    """As torchvision's are: images of Pillow and numbers, with the names of the classes."""
+
+    classes = ["cat", "dog"]  # noqa: RUF012
+
+    def __init__(self, samples=24):
+        self.samples = samples
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, row):
+        return picture(row), row % 2
+
+
+@pytest.mark.parametrize("shape", ["hw", "hwc", "chw", "tensor", "fractions"])
+def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
+    images = np.random.default_rng(0).integers(0, 255, (40, 9, 11, 3), dtype=np.uint8)
+    labels = np.arange(40) % 2
+    if shape == "hw":
+        images = images[..., 0]
+    given = {
+        "hw": images,
+        "hwc": images,
+        "chw": images.transpose(0, 3, 1, 2) if images.ndim == 4 else images,
+        "tensor": torch.from_numpy(images),
+        "fractions": (images / 255).astype(np.float32),
+    }[shape]
+    np.savez(tmp_path / "x.npz", images=images, labels=labels)
+    assert open_samples(given, torch.from_numpy(labels)).shape == open_dataset(tmp_path / "x.npz").shape
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "said"),
+    [
+        (IMAGES, None, "labels are missing: give one for each sample"),
+        (IMAGES, LABELS[:7], "there are 20 samples and 7 labels: give one label for each"),
+        (IMAGES, np.eye(2)[LABELS], r"labels have the shape \(20, 2\): give one class for each sample"),
+        (IMAGES, LABELS + 0.5, "the label 0.5 is a number with a fraction"),
+        (IMAGES, [None] * 20, "none of its 20 samples can be used; 0: has no label"),
+        (IMAGES * 1.0 - 9, LABELS, "pixels reach from -9 to .*: make them 8-bit numbers"),
+        (np.full((20, 8, 8), np.nan), LABELS, "images hold NaN or infinity. Make them 8-bit"),
+        (np.full((20, 3), np.nan), LABELS, "none of its 20 samples can be used; 0: has no finite number in column"),
+        (np.arange(20), LABELS, r"samples have shape \(20,\): images are N×H×W"),
+        (np.ones((20, 2, 2, 2, 2)), LABELS, "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"),
+        (np.ones((20, 5, 5, 7), np.uint8), LABELS, "one, three or four channels come first or last"),
+        (np.ones((20, 3), complex), LABELS, "samples are complex128; they must be numbers"),
+        (np.array([["a"] * 3] * 20), LABELS, "samples are <U1; they must be numbers"),
+        (np.ones((20, 3), bool), LABELS, "samples are bool; they must be numbers"),
+        (np.array([object()] * 20), LABELS, "of things that are no numbers"),
+        (np.empty((0, 8, 8), np.uint8), [], "data holds no sample"),
+        ([], [], "data holds no sample"),
+        (np.float32(3), [], "images are N×H×W"),
+        (None, LABELS, "data is None: give images"),
+        ([np.ones((3, 8, 8)), np.ones((3, 9, 8))], [0, 1], r"sample 1 has the shape \(3, 9, 8\)"),
+        ("nowhere.npz", None, "nowhere.npz does not exist"),
+        ("nowhere.npz", LABELS, "labels are given, and the path nowhere.npz has its own: leave them out"),
+    ],
+)
+def test_bad_input_is_told(data, labels, said):
+    with pytest.raises(DataError, match=said):
+        open_samples(data, labels)
+
+
+def test_bad_datasets_are_told():
+    class Alone(Pairs):
+        def __getitem__(self, row):
+            return picture(row)
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(())
+
+    with pytest.raises(DataError, match=r"data\[0\] is a Image: a dataset gives a pair"):
+        open_samples(Alone())
+    with pytest.raises(DataError, match="Stream without a length"):
+        open_samples(Stream())
+    with pytest.raises(DataError, match="class_names are given, and a Pairs has its own"):
+        open_samples(Pairs(), class_names=["a", "b"])
+    with pytest.raises(DataError, match="data holds no sample"):
+        open_samples(Pairs(samples=0))
+
+
+@pytest.mark.parametrize(("ids", "said"), [(["a"] * 20, "the id 'a' is there twice"), (["a"], "20 samples and 1 ids")])
+def test_an_id_is_one_sample_s(ids, said):
+    with pytest.raises(DataError, match=said):
+        open_samples(IMAGES, LABELS, ids=ids)
+
+
+def test_pictures_of_any_mode():
+    modes = ["RGB", "L", "RGBA", "CMYK", "P", "1"]
+    pictures = [picture(row).convert(modes[row % len(modes)]) for row in range(24)]
+    pictures[0] = Image.new("F", (12, 10), 3.0)
+    own = open_samples(pictures, [row % 2 for row in range(24)])
+    assert (own.kind, len(own.ids), own.problems) == ("files", 24, ())
+
+
+def test_a_dataset_of_pictures_has_names_and_sizes():
+    own = open_samples(Pairs())
+    assert own.class_names == ("cat", "dog")
+    assert own.labels.tolist() == [0, 1] * 12
+    assert (own.shape.kind, own.shape.height) == ("files", 10)
+    assert holds_labels(Pairs())
+
+
+def test_a_dataset_of_tensors_is_arrays():
+    own = open_samples(TensorDataset(torch.from_numpy(IMAGES)[:, None], torch.from_numpy(LABELS)))
+    assert own.shape == open_samples(IMAGES, LABELS).shape
+
+
+def test_labels_may_be_of_any_kind():
+    texts = np.array(["b", "a"])[LABELS]
+    expected = open_samples(IMAGES, texts).shape
+    for same in (texts.tolist(), texts.astype(object), texts.astype("S1")):
+        assert open_samples(IMAGES, same).shape == expected
+    whole = open_samples(IMAGES, LABELS).shape
+    for same in (LABELS.astype(np.uint8), LABELS.astype(float), LABELS.astype(bool), torch.from_numpy(LABELS)):
+        assert open_samples(IMAGES, same).shape == whole
+
+
+def test_names_of_classes():
+    own = open_samples(IMAGES, LABELS, class_names=["zebra", "ant", "nobody"])
+    assert own.class_names == ("zebra", "ant", "nobody")
+    assert [own.class_names[label] for label in own.labels[:2]] == ["zebra", "ant"]
+    own = open_samples(IMAGES, np.arange(20) % 3, class_names=["a", "b"])
+    assert len(own.problems) == 6
+    assert own.problems[0].reason == "has the label 2, and there are 2 classes"
+
+
+def test_unlabelled_samples_need_no_labels(tmp_path):
+    assert open_samples(IMAGES, labelled=False).labels.tolist() == [-1] * 20
+    assert len(open_samples(Pairs(), labelled=False).ids) == 24
+    folder = class_folders(tmp_path / "data")
+    assert len(open_samples(folder, labelled=False).ids) == 6
+
+
+def test_a_path_is_opened_as_ever(tmp_path):
+    folder = class_folders(tmp_path / "data")
+    assert open_samples(str(folder)).shape == open_dataset(folder).shape

@@ -1,0 +1,318 @@
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn.datasets import load_digits
+from torch.utils.data import Dataset, TensorDataset
+
+import tnlpad
+from tests.cli.trained import asked
+from tests.data.own_files import class_folders, picture
+from tnlpad.suspects.listing import Suspect
+
+SHORT = {"epochs": 2}
+
+
+def blobs(samples=80, classes=4, seed=0):
+    """Rows that are easily told apart, in units of their own."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(samples) % classes
+    rows = generator.normal(size=(samples, 4)) + 6 * np.eye(classes, 4)[labels]
+    return rows * [1, 1000, 1e-3, 1] + 7, labels
+
+
+def patterns(samples=60, side=8):
+    """Gray images of two classes."""
+    labels = np.arange(samples) % 2
+    images = np.random.default_rng(0).integers(0, 60, (samples, side, side), dtype=np.uint8)
+    images[labels == 1, :, : side // 2] += 150
+    return images, labels
+
+
+@pytest.fixture(scope="module")
+def flipped():
+    """The bundled digits, three labels in ten another one, and what becomes of them."""
+    images, clean = load_digits(return_X_y=True)
+    images = (images.reshape(-1, 8, 8) * (255 / 16)).round().astype(np.uint8)
+    generator = np.random.default_rng(3)
+    wrong = generator.random(len(clean)) < 0.3
+    given = np.where(wrong, (clean + generator.integers(1, 10, len(clean))) % 10, clean)
+    return images, clean, given, wrong, tnlpad.fit(images, given, settings={"epochs": 20, "milestones": "15"})
+
+
+def test_wrong_digits_are_found(flipped):
+    _, clean, _, wrong, result = flipped
+    first = result.suspects[: int(wrong.sum())]
+    assert np.mean([wrong[int(each.id)] for each in first]) > 0.85
+    assert np.mean([clean[int(each.id)] == each.suggested for each in first]) > 0.8
+    assert [each.rank for each in first] == list(range(1, len(first) + 1))
+    assert {each.part for each in result.ranked()} == {"train", "validation"}
+    assert len(result.ranked()) == len(clean)
+    assert result.ranked(5) == result.ranked()[:5]
+
+
+def test_the_share_of_wrong_digits_is_estimated(flipped):
+    *_, wrong, result = flipped
+    assert abs(result.noise_rate - wrong.mean()) < 0.08
+    low, high = result.noise_rate_interval
+    assert low <= result.noise_rate <= high
+    assert result.transition.shape == (10, 10)
+    np.testing.assert_allclose(result.transition.sum(1), 1, atol=1e-6)
+
+
+def test_the_model_is_sigma_and_takes_raw_images(flipped):
+    images, clean, _, _, result = flipped
+    assert not result.model.training
+    tensor = torch.from_numpy(images)[:, None]
+    with torch.no_grad():
+        logits = result.model(tensor)
+        torch.testing.assert_close(logits, result.model(tensor / 255))
+    assert (logits.argmax(1).numpy() == clean).mean() > 0.85
+    state = {name.removeprefix("network."): value for name, value in result.model.network.state_dict().items()}
+    for name, value in load_file(result.folder / "model.safetensors").items():
+        torch.testing.assert_close(state[name], value, rtol=0, atol=0)
+
+
+def test_predictions_are_the_model_s(flipped):
+    images, _, given, _, result = flipped
+    tensor = torch.from_numpy(images)[:, None]
+    with torch.no_grad():
+        expected = result.model(tensor).softmax(1).numpy()
+    for same in (images, images[..., None], tensor, tensor / 255, list(images)):
+        np.testing.assert_allclose(result.predict_proba(same), expected, atol=1e-5)
+    assert result.classes.tolist() == list(range(10))
+    np.testing.assert_array_equal(result.predict(images), expected.argmax(1))
+    np.testing.assert_array_equal(result.predict(TensorDataset(tensor, torch.from_numpy(given))), expected.argmax(1))
+
+
+def test_a_table_of_the_suspects(flipped):
+    pytest.importorskip("pandas")
+    *_, result = flipped
+    table = result.to_pandas(top=7)
+    assert table["id"].tolist() == [each.id for each in result.ranked(7)]
+    assert len(result.to_pandas()) == len(result.suspects)
+
+
+def test_without_pandas_the_table_says_so(flipped, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        flipped[-1].to_pandas()
+
+
+def test_it_is_the_run_of_the_command_line(tmp_path):
+    rows, labels = blobs()
+    result = tnlpad.fit(rows, labels, seed=2, settings=SHORT, out=tmp_path / "ours")
+    np.savez(tmp_path / "rows.npz", x=rows, y=labels)
+    words = ("train", tmp_path / "rows.npz", "--seed", 2, "--set", "epochs=2", "--out", tmp_path / "theirs", "-q")
+    assert asked(*words, "--json").exit_code == 0
+    theirs = tmp_path / "theirs" / result.folder.name
+    for name in ("config.json", "pred_probs.npy", "scores.parquet", "samples.parquet"):
+        assert (theirs / name).read_bytes() == (result.folder / name).read_bytes(), name
+
+
+def test_commands_take_the_run(tmp_path):
+    images, labels = patterns()
+    result = tnlpad.fit(images, labels, ids=[f"s{row}" for row in range(60)], settings=SHORT, out=tmp_path)
+    listed = asked("suspects", result.folder, "--top", 3, "--out", tmp_path / "list", "--format", "csv,html", "--json")
+    assert listed.exit_code == 0, listed.output
+    assert [each["id"] for each in json.loads(listed.stdout)["listed"]] == [each.id for each in result.ranked(3)]
+    assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 3
+
+
+def test_a_finished_run_is_not_repeated(tmp_path):
+    seen = []
+    first = tnlpad.fit(*blobs(), settings=SHORT, out=tmp_path, on_epoch=seen.append)
+    again = tnlpad.fit(*blobs(), settings=SHORT, out=tmp_path, on_epoch=seen.append)
+    assert len(seen) == 2
+    assert again.folder == first.folder
+    assert again.ranked() == first.ranked()
+
+
+def test_a_temporary_folder_goes_away_with_the_result():
+    result = tnlpad.fit(*blobs(), settings=SHORT)
+    folder = result.folder
+    assert (folder / "summary.json").exists()
+    del result
+    assert not folder.exists()
+
+
+def test_features(tmp_path):
+    rows, labels = blobs(240)
+    result = tnlpad.fit(rows, np.array(["north", "east", "south", "west"])[labels], settings={"epochs": 10})
+    assert result.classes.tolist() == ["east", "north", "south", "west"]
+    assert (result.predict(rows) == np.array(["north", "east", "south", "west"])[labels]).mean() > 0.95
+    with torch.no_grad():
+        logits = result.model(torch.from_numpy(rows))
+    np.testing.assert_allclose(logits.softmax(1), result.predict_proba(torch.from_numpy(rows)), atol=1e-5)
+
+
+class Pairs(Dataset):
+    """As torchvision's are: images of Pillow and numbers, with the names of the classes."""
+
+    classes = ["cat", "dog"]  # noqa: RUF012
+
+    def __init__(self, samples=24, sizes=((12, 10),)):
+        self.samples, self.sizes = samples, sizes
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, row):
+        return picture(row, self.sizes[row % len(self.sizes)]), row % 2
+
+
+def test_a_torch_dataset_of_pictures(tmp_path):
+    data = Pairs(sizes=((12, 10), (20, 20)))
+    result = tnlpad.fit(data, settings=SHORT, out=tmp_path)
+    assert {each.given_name for each in result.ranked()} == {"cat", "dog"}
+    assert result.predict(data).tolist() == result.predict([data[row][0] for row in range(24)]).tolist()
+    assert set(result.predict(data)) <= {"cat", "dog"}
+    listed = asked("suspects", result.folder, "--top", 2, "--out", tmp_path / "list")
+    assert listed.exit_code == 0, listed.output
+    assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 2
+
+
+def test_a_torch_dataset_of_tensors():
+    rows, labels = blobs()
+    result = tnlpad.fit(TensorDataset(torch.from_numpy(rows), torch.from_numpy(labels)), settings=SHORT)
+    assert len(result.ranked()) == 80
+
+
+def test_a_path(tmp_path):
+    folder = class_folders(tmp_path / "data", count=10)
+    result = tnlpad.fit(folder, settings=SHORT)
+    assert {each.path for each in result.ranked()} == {str(each) for each in folder.rglob("*.png")}
+    assert result.predict(str(folder)).shape == (20,)
+
+
+def test_a_hugging_face_dataset(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
+    names = ["cat", "dog"]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=names)})
+    columns = {"image": [picture(row) for row in range(30)], "label": [row % 2 for row in range(30)]}
+    data = datasets.Dataset.from_dict(columns, features=features)
+    result = tnlpad.fit(data.select(range(5, 25)), settings=SHORT, out=tmp_path)
+    assert len(result.ranked()) == 20
+    assert result.classes.tolist() == names
+    assert {each.given_name for each in result.ranked()} == {"cat", "dog"}
+    assert len(result.predict(data)) == 30
+    parts = datasets.DatasetDict({"train": data.select(range(20)), "test": data.select(range(20, 30))})
+    result = tnlpad.fit(parts, settings=SHORT, out=tmp_path)
+    assert json.loads((result.folder / "summary.json").read_text())["samples"]["test"] == 10
+    assert asked("suspects", result.folder, "--out", tmp_path / "list").exit_code == 0
+
+
+def test_pictures_of_a_hugging_face_dataset_may_lie_in_files(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
+    folder = class_folders(tmp_path / "data", count=10)
+    paths = sorted(str(each) for each in folder.rglob("*.png"))
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("string")})
+    columns = {"image": paths, "label": [path.split("/")[-2] for path in paths]}
+    result = tnlpad.fit(datasets.Dataset.from_dict(columns, features=features), settings=SHORT)
+    assert {each.path for each in result.ranked()} == set(paths)
+
+
+IMAGES, LABELS = patterns(20)
+ROWS = np.ones((20, 3))
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "said"),
+    [
+        (IMAGES, LABELS[:7], "there are 20 samples and 7 labels"),
+        (IMAGES, np.zeros(20, int), "there is only '0'. A classifier needs samples of two classes"),
+        (np.full((20, 3), np.nan), LABELS, "none of its 20 samples can be used"),
+        (np.empty((0, 8, 8), np.uint8), [], "data holds no sample"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(data, labels, said, tmp_path):
+    with pytest.raises(tnlpad.DataError, match=said):
+        tnlpad.fit(data, labels, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"settings": {"epoch": 3}}, "'epoch' is no setting of this run; did you mean epochs?"),
+        ({"settings": {"epochs": 0}}, "epochs=0: must be at least 1"),
+        ({"method": "tnlpat"}, "did you mean tnlpad?"),
+        ({"network": "resnet"}, "network='resnet' is unknown"),
+        ({"device": "cuda:x"}, "choose 'cpu', 'cuda' or 'auto'"),
+    ],
+)
+def test_bad_arguments_are_told(arguments, said, tmp_path):
+    with pytest.raises(ValueError, match=said.replace("?", r"\?")):
+        tnlpad.fit(IMAGES, LABELS, out=tmp_path / "runs", **arguments)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_left_out_is_warned_of():
+    rows, labels = blobs()
+    rows[3, 2] = np.inf
+    with pytest.warns(UserWarning, match="1 samples are left out; sample 3 has no finite number in column 'column 2'"):
+        result = tnlpad.fit(rows, labels, settings=SHORT)
+    assert "3" not in {each.id for each in result.ranked()}
+    with pytest.raises(tnlpad.DataError, match="1 samples cannot be predicted; sample 3 has no finite number"):
+        result.predict(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result.predict(rows[4:])
+
+
+def test_another_shape_cannot_be_predicted(flipped):
+    with pytest.raises(tnlpad.DataError, match="data has inputs of 1 × 9 × 9, and this run's network takes 1 × 8 × 8"):
+        flipped[-1].predict(np.ones((2, 9, 9), np.uint8))
+    with pytest.raises(tnlpad.DataError, match="data holds no sample"):
+        flipped[-1].predict([])
+
+
+def test_columns_of_a_table_are_known_by_name():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = blobs()
+    table = pandas.DataFrame(rows, columns=["a", "b", "c", "d"])
+    result = tnlpad.fit(table, pandas.Series(labels), settings=SHORT)
+    np.testing.assert_array_equal(result.predict_proba(table[["d", "c", "b", "a"]]), result.predict_proba(table))
+    with pytest.raises(tnlpad.DataError, match="data has no column 'a'"):
+        result.predict(table.rename(columns={"a": "x"}))
+
+
+def test_a_weak_network_is_cautioned_of():
+    labels = np.random.default_rng(0).integers(0, 8, 200)
+    result = tnlpad.fit(np.random.default_rng(1).normal(size=(200, 3)), labels, settings=SHORT)
+    assert result.validation_accuracy < 0.5
+    assert "held-out samples" in result.caution
+
+
+def test_weights_to_begin_with(flipped, tmp_path):
+    images, _, given, _, first = flipped
+    weights = first.folder / "model.safetensors"
+    result = tnlpad.fit(images, given, settings={"epochs": 1}, weights=weights, out=tmp_path)
+    assert result.summary["settings"]["pretrained"].startswith("model-")
+    assert result.validation_accuracy > 0.5
+    assert first.caution is None
+    with pytest.raises(tnlpad.DataError, match=r"none\.pth': cannot be read"):
+        tnlpad.fit(images, given, weights=tmp_path / "none.pth")
+
+
+def test_nothing_is_left_behind_after_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ValueError, match="learning_rate"):
+        tnlpad.fit(IMAGES, LABELS, settings={"learning_rate": -1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_suspect_is_plain_data(flipped):
+    first = flipped[-1].suspects[0]
+    assert isinstance(first, Suspect)
+    assert set(json.loads(json.dumps(first.to_json()))) >= {"id", "given_name", "suggested_name", "confidence", "why"}
+
+
+def test_importing_the_package_stays_light():
+    code = "import sys, tnlpad; tnlpad.DataError; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

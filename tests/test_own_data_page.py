@@ -1,0 +1,122 @@
+"""docs/own_data.md: its commands and its Python run as they stand, its links lead on, its numbers are measured."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks.own_defaults import MIDDLE_C2, Candidate, Cell, best_rate, c2_curves
+from benchmarks.own_defaults import chosen as choose
+from tests.cli.trained import asked
+from tests.data.own_files import picture, save
+from tnlpad.data.own import DataShape
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.own_recipe import C2, LEARNING_RATES
+from tnlpad.integrations.sklearn import TnlpadClassifier
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "own_data.md"
+RECORD = json.loads((ROOT / "benchmarks" / "records" / "own_defaults-cpu.json").read_text())
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def photos(folder, count=60, start=0):
+    """Bright and dark ones."""
+    for number in range(count):
+        bright = number % 2
+        pixels = np.asarray(picture(start + number)) // 2 + 120 * bright
+        save(folder / ("bright" if bright else "dark") / f"{number}.png", Image.fromarray(pixels.astype(np.uint8)))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photos(tmp_path / "photos")
+    photos(tmp_path / "more_photos", count=4, start=100)
+    return tmp_path
+
+
+def test_the_commands_run(folder):
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    assert len(lines) >= 8
+    run = None
+    for line in lines:
+        words = line.split()
+        assert words[0] == "tnlpad"
+        first = run is None and words[1] == "train"
+        result = asked(*(str(run) if word == "RUN" else word for word in words[1:]))
+        assert result.exit_code == 0, f"{line}: {result.output}"
+        if first:
+            run = next((folder / "runs").iterdir())
+    for name in ("suspects/index.html", "cleaned.csv", "predictions.csv", "model.safetensors", "lists/labels.npy"):
+        assert (folder / name).exists(), name
+
+
+def test_the_python_runs(folder):
+    names = {}
+    for block in blocks("python"):
+        if "cleanlab" in block:
+            pytest.importorskip("cleanlab", reason="pip install 'tnlpad[compare]'")
+        exec(compile(block, "own_data.md", "exec"), names)
+    assert set(names["labels"]) <= {0, 1, 2}
+    assert "is_label_issue" in names["issues"]
+
+
+def test_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)#]+)", PAGE.read_text())
+    assert len(links) > 3
+    for target in links:
+        assert (PAGE.parent / target).exists(), target
+
+
+def test_the_defaults_are_what_validation_chose():
+    chosen = RECORD["chosen_by_validation"]
+    assert chosen["c2"] == C2
+    assert chosen["learning_rates"] == LEARNING_RATES
+    classifier = TnlpadClassifier()
+    found = {"c2": classifier.c2, "learning_rate": classifier.learning_rate}
+    assert chosen["classifier"] == found
+
+
+def test_the_choice_follows_from_the_candidates():
+    """Made again from the validation accuracies alone: without the test accuracies it is the same."""
+    candidates = [
+        Candidate(**each | {"cell": Cell(**each["cell"]), "test": float("nan")}) for each in RECORD["candidates"]
+    ]
+    chosen = RECORD["chosen_by_validation"]
+    for model, rate in chosen["learning_rates"].items():
+        assert best_rate([each for each in candidates if each.model == model and each.c2 == MIDDLE_C2]) == rate
+    of_classifier = [each for each in candidates if each.model == "classifier"]
+    of_networks = [each for each in candidates if each.model != "classifier"]
+    again = choose(c2_curves(of_networks, chosen["learning_rates"]), chosen["learning_rates"], of_classifier)
+    for name in ("c2", "learning_rates", "classifier"):
+        assert again[name] == chosen[name]
+
+
+def test_the_recipe_uses_them():
+    shape = DataShape(
+        fingerprint="0" * 64, kind="features", samples=9, validation=0, test=0, classes=2, channels=3, height=1, width=1
+    )
+    config = configure(shape)
+    assert (config.options["c2"], config.learning_rate) == (C2, LEARNING_RATES["mlp"])
+
+
+def test_the_numbers_are_those_of_the_record():
+    spec = importlib.util.spec_from_file_location("own_data", ROOT / "docs" / "own_data.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.page(PAGE.read_text(), RECORD) == PAGE.read_text(), "python docs/own_data.py writes it again"
+    none = {"validation": 0.5, "gain": 0.0, "gain_error": 0.01}
+    rules = {"constant": none, "release time": none, module.UPPER_BOUND: none}
+    assert module.verdict(rules) == "No rule beats the constant here, so c2 is a constant."
+    rules["release time"] = none | {"gain": 0.015}
+    assert "1.50 points above the constant with a standard error of 1.00" in module.verdict(rules)
+    rules["release time"] = none | {"gain": 0.05}
+    assert "5.00 ± 1.00 points above" in module.verdict(rules)
