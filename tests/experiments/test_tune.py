@@ -1,4 +1,5 @@
 import functools
+import json
 
 import pytest
 
@@ -82,8 +83,10 @@ def test_a_damaged_summary_is_reported(tmp_path):
     rows = rows_of(field="c2", values=["1"], seeds=[1])
     tune(rows, "c2", tmp_path)
     folder = RunFolder(tmp_path / rows[0][0].run_id)
-    folder.summary_file.write_text('{"epochs_run": 2}')
-    with pytest.raises(RecordError, match="no validation accuracy"):
+    summary = folder.summary()
+    del summary["chosen"]["validation_accuracy"]
+    folder.summary_file.write_text(json.dumps(summary))
+    with pytest.raises(RecordError, match=r"damaged \(chosen.*validation_accuracy.*\) and is not used"):
         tune(rows, "c2", tmp_path)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from tnlpad.experiments.config import Protocol, RunConfig, configure
 from tnlpad.experiments.run import run
-from tnlpad.records.store import RecordError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +91,7 @@ def tune(
         accuracies = []
         for config in row:
             folder = run(config, out, root=root, device=device)
-            try:
-                accuracies.append(float(folder.summary()["chosen"]["validation_accuracy"]))
-            except (KeyError, TypeError) as error:
-                raise RecordError(
-                    f"{folder.summary_file} is damaged (no validation accuracy) and is not used. Remove the run's "
-                    "folder to start anew."
-                ) from error
+            accuracies.append(float(folder.summary()["chosen"]["validation_accuracy"]))
             done += 1
             if on_run is not None:
                 on_run(done, total)
