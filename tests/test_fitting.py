@@ -243,7 +243,7 @@ def test_bad_input_leaves_nothing_behind(data, labels, said, tmp_path):
         ({"settings": {"epochs": 0}}, "epochs=0: must be at least 1"),
         ({"method": "tnlpat"}, "did you mean tnlpad?"),
         ({"network": "resnet"}, "network='resnet' is unknown"),
-        ({"device": "cuda:x"}, "choose 'cpu', 'cuda' or 'auto'"),
+        ({"device": "cuda:x"}, "choose cpu, cuda or auto"),
     ],
 )
 def test_bad_arguments_are_told(arguments, said, tmp_path):

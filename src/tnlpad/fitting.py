@@ -98,7 +98,7 @@ def fit(
             on_epoch=on_epoch,
         )
         result = Result(
-            folder=folder.path, summary=folder.summary(), shipped=load_shipped(folder), judged=judged(folder.path)
+            folder=folder.path, summary=folder.summary(), shipped=load_shipped(folder), judged=judged(folder)
         )
     except BaseException:
         if out is None:

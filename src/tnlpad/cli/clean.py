@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.cleaned_files import SUFFIXES, WHY, Form, form_of, write_cleaned
-from tnlpad.cli.find_run import Judged, judged, run_caution, run_data
+from tnlpad.cli.find_run import judged_run, run_caution, run_data
 from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
     from tnlpad.suspects.cleaning import Cleaned
+    from tnlpad.suspects.judged import JudgedSamples
     from tnlpad.suspects.review import Review
 
 Action = Literal["correct", "drop"]
@@ -62,7 +63,7 @@ def clean(
 
     if out.is_dir() or out.suffix.lower() not in SUFFIXES.values():
         fail(f"--out {out}: name a file that ends in {', '.join(sorted(set(SUFFIXES.values())))}.", code=2)
-    found = judged(run, runs)
+    found = judged_run(run, runs)
     least = _least_confidence(confidence, found, review)
     try:
         about = read_data_file(found.folder.path) or {}
@@ -87,7 +88,7 @@ def clean(
     _tell(out, rows, total, _next(out, rows, form, about), quiet, as_json)
 
 
-def _least_confidence(said: float | None, found: Judged, review: Path | None) -> float:
+def _least_confidence(said: float | None, found: "JudgedSamples", review: Path | None) -> float:
     """What was said; else the usual, unless the run's network is too weak to change labels that nobody looked at."""
     warning = run_caution(found.folder)
     if said is not None or warning is None:
@@ -100,7 +101,7 @@ def _least_confidence(said: float | None, found: Judged, review: Path | None) ->
     return 1.0
 
 
-def _warn(found: Judged, rows: "Sequence[Cleaned]", confidence: float, quiet: bool) -> None:
+def _warn(found: "JudgedSamples", rows: "Sequence[Cleaned]", confidence: float, quiet: bool) -> None:
     """What the owner should know before training on it."""
     if confidence < 1 and not any(row.changed for row in rows) and len(found.scores) <= len(rows):
         surest = max(row.confidence or 0 for row in rows)
@@ -110,13 +111,13 @@ def _warn(found: Judged, rows: "Sequence[Cleaned]", confidence: float, quiet: bo
         say(f"No sample is left of {len(lost)} classes, such as {lost[0][:80]!r}.", quiet)
 
 
-def _review(path: Path | None, found: Judged) -> "Review | None":
+def _review(path: Path | None, found: "JudgedSamples") -> "Review | None":
     from tnlpad.suspects.review import read_review
 
     return read_review(path, found.names.ids) if path is not None else None
 
 
-def _rows(found: Judged, action: Action, confidence: float, review: "Review | None") -> "Iterator[Cleaned]":
+def _rows(found: "JudgedSamples", action: Action, confidence: float, review: "Review | None") -> "Iterator[Cleaned]":
     from tnlpad.records.samples import read_samples
     from tnlpad.suspects.cleaning import Change, cleaned, untouched
 

@@ -1,6 +1,5 @@
 """RUN on the command line: the folder of a finished run, or its name below the folder of all runs."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,19 +8,8 @@ from tnlpad.cli.output import fail
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
-    from tnlpad.records.scores import SampleNames, SampleScores
     from tnlpad.records.store import RunFolder
-    from tnlpad.suspects.ranking import Ranking
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Judged:
-    """A run with every sample's label judged."""
-
-    folder: "RunFolder"
-    scores: "SampleScores"
-    names: "SampleNames"
-    ranking: "Ranking"
+    from tnlpad.suspects.judged import JudgedSamples
 
 
 def find_run(run: str, runs: Path) -> "RunFolder":
@@ -43,19 +31,15 @@ def find_run(run: str, runs: Path) -> "RunFolder":
     return folder
 
 
-def judged(run: str, runs: Path) -> Judged:
+def judged_run(run: str, runs: Path) -> "JudgedSamples":
     """The run's samples in order of suspicion."""
-    from tnlpad.records.scores import read_names, read_scores
     from tnlpad.records.store import RecordError
-    from tnlpad.suspects.ranking import rank
+    from tnlpad.suspects.judged import judged
 
-    folder = find_run(run, runs)
     try:
-        scores = read_scores(folder.path)
-        names = read_names(folder.path, scores.columns["index"])
+        return judged(find_run(run, runs))
     except RecordError as error:
         fail(str(error), code=3)
-    return Judged(folder=folder, scores=scores, names=names, ranking=rank(scores))
 
 
 def run_caution(folder: "RunFolder") -> str | None:

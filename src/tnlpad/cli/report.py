@@ -69,14 +69,12 @@ def report(
 
 
 def _checked_tables(names: Sequence[str]) -> list[str]:
-    import difflib
-
+    from tnlpad.experiments.reading import nearest
     from tnlpad.report.results import TITLES
 
     for name in names:
         if name not in TITLES:
-            close = difflib.get_close_matches(name, TITLES, n=1, cutoff=0.5)
-            hint = f"; did you mean {close[0]}?" if close else "."
+            hint = nearest(name, list(TITLES))
             fail(f"--table {name}: there is no such table{hint} There are {', '.join(TITLES)}.", code=2)
     return list(dict.fromkeys(names))
 

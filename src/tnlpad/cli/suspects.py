@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.find_run import Judged, judged, reopened, run_caution
+from tnlpad.cli.find_run import judged_run, reopened, run_caution
 from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
 
 if TYPE_CHECKING:
+    from tnlpad.suspects.judged import JudgedSamples
     from tnlpad.suspects.listing import Suspect
 
 FORMATS = ("csv", "parquet", "label-studio", "cleanlab", "html")
@@ -46,11 +47,10 @@ def suspects(
 
     Example: tnlpad suspects RUN --top 100 --out suspects
     """
-    from tnlpad.suspects.listing import suspects as listed_suspects
 
     limit, wanted = _share(fail_on), _formats(formats, out)
-    found = judged(run, runs)
-    listed = listed_suspects(found.ranking, found.scores, found.names, top)
+    found = judged_run(run, runs)
+    listed = found.suspects(top)
     files: list[Path] = []
     if out is not None:
         files = _write(folder_for_results(out, "--out"), wanted, found, listed, _pictures(found, root, quiet))
@@ -89,7 +89,7 @@ def _formats(text: str | None, out: Path | None) -> list[str]:
 def _write(
     folder: Path,
     formats: Sequence[str],
-    found: Judged,
+    found: "JudgedSamples",
     listed: "Sequence[Suspect]",
     picture: "Callable[[Suspect], str | None]",
 ) -> list[Path]:
@@ -117,7 +117,7 @@ def _write(
         fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
 
 
-def _pictures(found: Judged, root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
+def _pictures(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
     """Of a file where the sample is one; else of the run's own data or the catalogue's, opened for the first asked."""
     fallback: list[Callable[[Suspect], str | None]] = []
 
@@ -142,7 +142,7 @@ def _of_file(source: str | bytes) -> str | None:
         return None
 
 
-def _without_paths(found: Judged, root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
+def _without_paths(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
     from tnlpad.records.samples import read_data_file
     from tnlpad.suspects.thumbnails import of_array
 
@@ -152,7 +152,7 @@ def _without_paths(found: Judged, root: Path | None, quiet: bool) -> "Callable[[
     return lambda suspect: None if images is None else of_array(images[suspect.index])
 
 
-def _of_own(found: Judged, kind: str, quiet: bool) -> "Callable[[Suspect], str | None]":
+def _of_own(found: "JudgedSamples", kind: str, quiet: bool) -> "Callable[[Suspect], str | None]":
     """Pictures out of an .npz file or a Hugging Face dataset; rows of numbers have none."""
     from tnlpad.data.errors import DataError
     from tnlpad.suspects.thumbnails import of_array
@@ -189,7 +189,7 @@ def _catalogue_images(dataset: str, root: Path | None, quiet: bool) -> Any:
     return raw.images
 
 
-def _title(found: Judged) -> str:
+def _title(found: "JudgedSamples") -> str:
     """The name of the data as a person knows it."""
     from tnlpad.records.samples import read_data_file
 
@@ -199,7 +199,7 @@ def _title(found: Judged) -> str:
     return name + (f", noise {noise}" if noise not in (None, "none") else "")
 
 
-def _facts(found: Judged) -> dict[str, Any]:
+def _facts(found: "JudgedSamples") -> dict[str, Any]:
     facts, config = found.scores.facts, found.folder.config()
     return {
         "run": facts["run_id"],
@@ -210,7 +210,7 @@ def _facts(found: Judged) -> dict[str, Any]:
     }
 
 
-def _document(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
+def _document(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
     ranking = found.ranking
     low, high = ranking.estimate.noise_rate_interval
     small = len(found.scores.class_names) <= MOST_CLASSES_IN_JSON
@@ -228,7 +228,7 @@ def _document(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path])
     }
 
 
-def _print(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path]) -> None:
+def _print(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequence[Path]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -250,7 +250,7 @@ def _print(found: Judged, listed: "Sequence[Suspect]", files: Sequence[Path]) ->
         typer.echo(f"Written: {path}")
 
 
-def _verdict(found: Judged) -> str:
+def _verdict(found: "JudgedSamples") -> str:
     ranking = found.ranking
     rate, (low, high) = ranking.estimate.noise_rate, ranking.estimate.noise_rate_interval
     return (

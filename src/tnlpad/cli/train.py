@@ -310,24 +310,12 @@ def _run(
 
 def checked_device(name: str) -> str:
     """The device's name, if this machine has it."""
+    from tnlpad.experiments.devices import device_named
+
     try:
-        return _device(name)
+        return device_named(name)
     except ValueError as error:
-        fail(str(error), code=2)
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"--device {name}: choose cpu, cuda or auto.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"--device {name}: this torch sees no GPU. Use --device cpu; `tnlpad doctor` says more.")
-    return name
+        fail(f"--{error}", code=2)
 
 
 def _print_summary(summary: Mapping[str, Any], folder: Path) -> None:

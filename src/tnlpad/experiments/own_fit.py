@@ -19,6 +19,7 @@ from tnlpad.data.in_memory import IN_MEMORY, open_samples
 from tnlpad.data.listing import Encoded
 from tnlpad.data.own import OwnDataset
 from tnlpad.experiments.config import configure, device_settings
+from tnlpad.experiments.devices import device_named
 from tnlpad.experiments.own_data import trainable_parts
 from tnlpad.experiments.own_recipe import looks_every
 from tnlpad.experiments.predict import AT_ONCE, inputs_of_own
@@ -56,7 +57,7 @@ def train_on(
             f"{len(own.problems):,} samples are left out; sample {first.id[:80]} {first.reason}.", stacklevel=3
         )
     trainable_parts(own)
-    place = _device(device)
+    place = device_named(device)
     chosen = device_settings(place) | dict(settings) | _named(weights)
     config = configure(own.shape, method=method, network=network, seed=seed, settings=chosen)
     if keep_data and own.source == IN_MEMORY:
@@ -77,18 +78,6 @@ def _named(weights: Path | None) -> dict[str, str]:
         return {} if weights is None else {"pretrained": name_with_hash(weights)}
     except OSError as error:
         raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"device={name!r}: choose 'cpu', 'cuda' or 'auto'.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={name!r}: this torch sees no GPU. Use 'cpu'.")
-    return name
 
 
 def _kept(own: OwnDataset, out: Path) -> OwnDataset:

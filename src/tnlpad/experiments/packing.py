@@ -1,7 +1,7 @@
 """How many runs share a GPU when nobody says: as many as fill it, as far as its memory and the host's cores go.
 
 A step of these networks is a row of small kernels that leaves most of a large GPU idle. Runs side by side fill it, up
-to a number from which on each only slows the others down: see `docs/performance.md`.
+to a number from which on each only slows the others down. `benchmarks/training.py` measures it, so far on one GPU.
 """
 
 import shutil

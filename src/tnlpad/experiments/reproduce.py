@@ -5,7 +5,6 @@ A run that several cells need is planned once.
 """
 
 import dataclasses
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tnlpad.experiments.computed_figures import COMPUTED
 from tnlpad.experiments.config import Protocol, RunConfig, configure, device_settings
 from tnlpad.experiments.estimate import KnownFrom, Pace, paces, seconds_left
 from tnlpad.experiments.grid import STATES, Standing, State, standing
+from tnlpad.experiments.reading import nearest
 from tnlpad.methods import METHODS
 from tnlpad.paper.cells import (
     FIGURES,
@@ -71,7 +71,7 @@ def experiments(target: str) -> tuple[Cell | Curve, ...]:
         return ()
     if target not in TITLES:
         raise ValueError(
-            f"{target!r} is no table or figure{_nearest(target, list(TITLES))} There are: {', '.join(TITLES)}."
+            f"{target!r} is no table or figure{nearest(target, list(TITLES))} There are: {', '.join(TITLES)}."
         )
     return cells(target) if target in TABLES else curves(target)
 
@@ -91,13 +91,13 @@ def select(
             parts = list(dict.fromkeys(part for each in every for part in each.group.split("/")))
             unknown = next((part for part in _parts(place) if part not in parts), place)
             raise ValueError(
-                f"--only {place} selects nothing{_nearest(unknown, parts)} There are: {', '.join(parts)}; or several "
+                f"--only {place} selects nothing{nearest(unknown, parts)} There are: {', '.join(parts)}; or several "
                 f"of them, such as {every[0].group}."
             )
     for name in methods:
         if not any(name in _names(each) for each in every):
             known = list(dict.fromkeys(own for each in every for own in sorted(_names(each))))
-            raise ValueError(f"--methods {name} selects nothing{_nearest(name, known)} There are: {', '.join(known)}.")
+            raise ValueError(f"--methods {name} selects nothing{nearest(name, known)} There are: {', '.join(known)}.")
     chosen = [
         each
         for each in every
@@ -246,11 +246,6 @@ def _require_distinct(planned: Iterable[Planned]) -> None:
                     f"With these settings {other.serves[0]} and {each.serves[0]} are the same run. Leave out the --set "
                     "in which they differ."
                 )
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else "."
 
 
 def _lies_in(each: Cell | Curve, place: str) -> bool:

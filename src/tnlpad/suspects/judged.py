@@ -1,17 +1,18 @@
 """A finished run with the label of every sample judged: what its folder holds, read and ranked."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tnlpad.records.scores import SampleNames, SampleScores, read_names, read_scores
+from tnlpad.records.store import RunFolder
 from tnlpad.suspects.listing import Suspect, suspects
 from tnlpad.suspects.ranking import Ranking, rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JudgedSamples:
-    """The samples' scores and names, and the judgement."""
+    """The run, its samples' scores and names, and the judgement."""
 
+    folder: RunFolder
     scores: SampleScores
     names: SampleNames
     ranking: Ranking
@@ -21,7 +22,8 @@ class JudgedSamples:
         return suspects(self.ranking, self.scores, self.names, top)
 
 
-def judged(folder: Path) -> JudgedSamples:
+def judged(folder: RunFolder) -> JudgedSamples:
     """Read a run's scores and rank its samples."""
-    scores = read_scores(folder)
-    return JudgedSamples(scores=scores, names=read_names(folder, scores.columns["index"]), ranking=rank(scores))
+    scores = read_scores(folder.path)
+    names = read_names(folder.path, scores.columns["index"])
+    return JudgedSamples(folder=folder, scores=scores, names=names, ranking=rank(scores))

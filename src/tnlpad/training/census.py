@@ -5,8 +5,7 @@ by w where weights are decomposed, else by the network to ship. Sums over the ep
 as they stood at the chosen epoch are kept beside them: labels that are wrong are learnt late, so what is added up until
 the noisy validation accuracy is at its best tells right from wrong better than what is added up to the end.
 
-Probabilities are means over both networks, because σ may learn late and w learns wrong labels by heart. With 540 images
-to train on, σ alone tells hardly a wrong label from a right one when w already does; with more both are as good.
+Probabilities are means over both networks: w learns wrong labels by heart, and σ may learn late where images are few.
 
 It draws no random number and changes no weight: a run gives the same numbers with a census and without.
 

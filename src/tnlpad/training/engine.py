@@ -25,8 +25,7 @@ from tnlpad.types import Batch, BatchSource, Clock
 EngineName = Literal["auto", "eager", "graph"]
 EAGER_STEPS = 3  # of each size, before it is captured
 # How far the host may be ahead of the GPU: enough that it never runs dry, and then the host sleeps, because there may
-# be more runs than cores. More than one step in a graph would launch less often, but long graphs of several runs get in
-# each other's way: with eight steps nine ResNets at once were a tenth slower.
+# be more runs than cores.
 STEPS_AHEAD = 64
 Result = TypeVar("Result")
 OnStep = Callable[[int, int, int], None] | None  # told epoch, step and steps per epoch
