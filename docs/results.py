@@ -10,6 +10,7 @@ from tnlpad.report.datasets import datasets_markdown
 from tnlpad.report.groups import Group
 from tnlpad.report.layout import Block, blocks
 from tnlpad.report.markdown import markdown
+from tnlpad.report.patience import patience_markdown
 from tnlpad.report.results import TITLES, Entry, TableResults, table_results
 from tnlpad.report.results_page import verdict
 from tnlpad.report.tables import spread_text
@@ -30,6 +31,13 @@ No runs have been committed yet. `tnlpad reproduce simulated` runs the paper's m
 that takes), `tnlpad report runs --archive results` keeps a small record of every finished run, and `make results`
 writes them down here.
 """
+STOPPING = """
+## Stopping early
+
+Would a run that ends when its best noisy validation accuracy lies some epochs back have chosen the same epoch? From the
+runs above that went on to their last epoch. The change is that of the chosen epoch's test accuracy, in points, on
+average; it is shown, and decides nothing.
+"""
 README_HEADINGS = ("data", "Standard", "TNLPAD", "Standard, paper", "TNLPAD, paper")
 
 
@@ -47,6 +55,8 @@ def page(records: Sequence[FinishedRecord]) -> str:
     tables = [table_results(name, records) for name in TITLES]
     parts = [HEAD, overview(tables, len(records)) if records else NOTHING_YET]
     parts += [f"\n{markdown(table, level=2)}" for table in tables if table.filled]
+    if records:
+        parts.append(f"{STOPPING}\n{patience_markdown(records)}")
     parts.append("\n## Datasets\n\nTraining and test images, and the recipe.\n\n" + datasets_markdown(dataset_facts()))
     return "".join(parts)
 
