@@ -11,12 +11,13 @@ import tnlpad
 
 SOURCE = Path(tnlpad.__file__).parent
 
-FOUNDATION = {"types", "rng", "core", "networks", "records", "paper"}
+FOUNDATION = {"types", "rng", "names", "core", "networks", "records", "paper"}
 RUNS = FOUNDATION | {"noise", "data", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in FOUNDATION},
-    "noise": {"types", "rng"},
-    "data": {"types", "rng"},
+    "networks": {"names"},
+    "noise": {"types", "rng", "names"},
+    "data": {"types", "rng", "names"},
     "methods": {"types", "core"},
     "training": {"types", "methods", "core"},
     "experiments": RUNS,

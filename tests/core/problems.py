@@ -1,5 +1,7 @@
 """Small problems that the core's tests share."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
@@ -38,6 +40,11 @@ def sgd(model: nn.Module, *, init: str = "independent", **options: object) -> De
     return Decomposition(groups, torch.optim.SGD, **settings)
 
 
+def adamw(model: nn.Module, **options: object) -> Decomposition:
+    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(3))
+    return Decomposition(groups, torch.optim.AdamW, lr=1e-3, c1=0.05, c2=0.6, **options)
+
+
 def train(
     model: nn.Module, optimizer: torch.optim.Optimizer, data: list[tuple[Tensor, Tensor]], epoch_length: int = 0
 ) -> list[float]:
@@ -63,3 +70,13 @@ def parts(optimizer: Decomposition, name: str) -> list[Tensor]:
 def named_parts(optimizer: Decomposition, name: str) -> dict[str, Tensor]:
     names = [n for group in optimizer.param_groups if group["decompose"] for n in group["param_names"]]
     return dict(zip(names, parts(optimizer, name), strict=True))
+
+
+def everything(model: nn.Module, optimizer: Decomposition) -> list[Tensor]:
+    """All that a step may change in the model and in its parts."""
+    return [*model.state_dict().values(), *(t for n in ("sigma", "gamma", "anchor") for t in parts(optimizer, n))]
+
+
+def all_equal(a: Iterable[Tensor], b: Iterable[Tensor]) -> bool:
+    a, b = list(a), list(b)
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))

@@ -1,4 +1,4 @@
-"""How the optimizer behaves in a user's hands: modes, saving, schedulers, mixed precision, and wrong use."""
+"""How the optimizer behaves in a user's hands: modes, epochs, saving, closures, mixed precision, groups."""
 
 import copy
 import io
@@ -8,23 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from tests.core.problems import batches, parts, sgd, small_network, train
+from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
 from tnlpad import Decomposition, parameter_groups
-from tnlpad.core.penalties import Constant, LinearGrowth
-
-
-def adamw(model, **options):
-    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(3))
-    return Decomposition(groups, torch.optim.AdamW, lr=1e-3, c1=0.05, c2=0.6, **options)
-
-
-def everything(model, optimizer):
-    return [*model.state_dict().values(), *(t for n in ("sigma", "gamma", "anchor") for t in parts(optimizer, n))]
-
-
-def all_equal(a, b):
-    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
-
+from tnlpad.core.penalties import Constant
 
 # The weights the model holds
 
@@ -71,6 +57,16 @@ def test_sigma_weights_restores_after_an_exception_and_nests():
     assert all_equal(list(before.values()), list(model.state_dict().values()))
 
 
+@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
+def test_gamma_scale_must_be_finite(scale):
+    model = small_network()
+    optimizer = sgd(model)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match="must be finite"), optimizer.sigma_weights(gamma_scale=scale):
+        pass
+    assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+
 def test_mode_round_trip_is_exact_and_idempotent():
     model = small_network(torch.float32)
     optimizer = sgd(model)
@@ -83,6 +79,14 @@ def test_mode_round_trip_is_exact_and_idempotent():
     optimizer.train()
     optimizer.train()
     assert all_equal(list(before.values()), list(model.state_dict().values()))
+
+
+def test_a_frozen_model_can_be_judged():
+    model = small_network()
+    optimizer = sgd(model)
+    model.requires_grad_(False)
+    with optimizer.sigma_weights():
+        assert all_equal(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"))
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
@@ -111,18 +115,29 @@ def test_sigma_state_dict_is_a_copy_and_refuses_another_model():
         optimizer.sigma_state_dict(small_network())
 
 
-def test_low_precision_models_keep_their_parts_in_single_precision():
+def test_sigma_state_dict_follows_the_model_s_own_idea_of_its_state():
+    class Named(nn.Linear):
+        def get_extra_state(self):
+            return {"note": "kept"}
+
+        def set_extra_state(self, state):
+            pass
+
+    model = nn.Sequential(Named(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    model.register_state_dict_post_hook(lambda module, state, prefix, meta: state.update(renamed=state.pop("0.weight")))
+    optimizer = sgd(model)
+    saved = optimizer.sigma_state_dict(model)
+    (sigma,) = parts(optimizer, "sigma")
+    assert torch.equal(saved["renamed"], sigma)
+    assert saved["renamed"].data_ptr() == saved["1.weight"].data_ptr() != sigma.data_ptr()
+    assert saved["0._extra_state"] == {"note": "kept"}
+
+
+def test_sigma_state_dict_has_the_model_s_precision():
     model = small_network(torch.bfloat16)
-    optimizer = sgd(model, lr=1e-4)
-    assert all(t.dtype == torch.float32 for t in parts(optimizer, "sigma"))
-    optimizer.start_epoch()
-    before = [t.clone() for t in parts(optimizer, "sigma")]
-    train(model, optimizer, batches(3, torch.bfloat16))
-    # Steps far below bfloat16's resolution are not lost.
-    assert all((a != b).float().mean() > 0.9 for a, b in zip(before, parts(optimizer, "sigma"), strict=True))
-    with optimizer.sigma_weights():
-        for w, s in zip(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"), strict=True):
-            assert torch.equal(w, s.bfloat16())
+    saved = sgd(model).sigma_state_dict(model)
+    assert {value.dtype for key, value in saved.items() if key.startswith("0.")} == {torch.bfloat16}
 
 
 # Epochs and penalties
@@ -152,26 +167,31 @@ def test_the_epoch_is_one_based_and_the_anchor_is_sigma_at_its_start():
     assert seen == [1, 2]
 
 
-def test_norms():
-    weight = nn.Parameter(torch.tensor([3.0, 4.0]))
-    optimizer = Decomposition([weight], torch.optim.SGD, lr=1.0, sigma_penalty=None, gamma_penalty=None)
+@pytest.mark.parametrize("value", [float("nan"), -1.0])
+def test_a_bad_penalty_value_names_the_epoch(value):
+    optimizer = sgd(small_network(), c2=None, gamma_penalty=lambda epoch: 1.0 if epoch < 2 else value)
     optimizer.start_epoch()
-    weight.grad = torch.tensor([0.6, 0.8])
+    with pytest.raises(ValueError, match=f"gamma_penalty is {value} at epoch 2"):
+        optimizer.start_epoch()
+    assert optimizer.epoch == 1
+
+
+def test_an_infinite_penalty_needs_the_proximal_update():
+    optimizer = sgd(small_network(), c2=None, gamma_penalty=Constant(torch.inf))
+    with pytest.raises(ValueError, match="proximal"):
+        optimizer.start_epoch()
+
+
+def test_a_nan_shows_instead_of_switching_the_penalty_off():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(1))
+    model[0].weight.grad = torch.full_like(model[0].weight, torch.nan)
     optimizer.step()
-    values = {name: value.item() for name, value in optimizer.norms().items()}
-    assert values == pytest.approx({"sigma": 4.0, "gamma": 1.0, "drift": 1.0})
-
-
-def test_the_averaged_gradient_is_that_of_the_momentum():
-    weight = nn.Parameter(torch.tensor([3.0, 4.0]))
-    optimizer = Decomposition([weight], torch.optim.SGD, lr=0.1, momentum=0.5, sigma_penalty=None, gamma_penalty=None)
-    optimizer.start_epoch()
-    assert "averaged_gradient" not in optimizer.norms()
-    for gradient in ([4.0, 0.0], [0.0, 2.0]):
-        weight.grad = torch.tensor(gradient)
-        optimizer.step()
-    # The momentum is 0.5·(4, 0) + (0, 2) = (2, 2), half of it (1, 1).
-    assert optimizer.norms()["averaged_gradient"].item() == pytest.approx(2**0.5)
+    model[6].weight.grad = torch.zeros_like(model[6].weight)
+    optimizer.step()
+    assert model[6].weight.isnan().all()
 
 
 def test_a_weight_without_a_gradient_is_left_alone():
@@ -187,6 +207,32 @@ def test_a_weight_without_a_gradient_is_left_alone():
     unused, used = parts(optimizer, "sigma")[:4], parts(optimizer, "sigma")[4:]
     assert all_equal(unused, parts(optimizer, "anchor")[:4])
     assert not any(torch.equal(s, a) for s, a in zip(used, parts(optimizer, "anchor")[4:], strict=True))
+
+
+# When a step is refused
+
+
+def test_step_in_eval_mode_raises():
+    optimizer = sgd(small_network())
+    optimizer.start_epoch()
+    optimizer.eval()
+    with pytest.raises(RuntimeError, match="call train"):
+        optimizer.step()
+    optimizer.train()
+    with optimizer.sigma_weights(), pytest.raises(RuntimeError, match="leave the sigma_weights"):
+        optimizer.step()
+
+
+def test_step_before_the_first_epoch_raises():
+    with pytest.raises(RuntimeError, match="call start_epoch"):
+        sgd(small_network()).step()
+
+
+def test_switching_modes_within_a_closure_is_noticed():
+    optimizer = sgd(small_network())
+    optimizer.start_epoch()
+    with pytest.raises(RuntimeError, match="call train"):
+        optimizer.step(optimizer.eval)
 
 
 # What PyTorch users do with optimizers
@@ -227,20 +273,6 @@ def test_a_state_saved_in_either_mode_resumes():
     assert train(model, optimizer, data[5:]) == train(again, resumed, data[5:])
 
 
-def test_a_state_saved_right_after_a_scheduler_s_step_resumes_with_the_new_rate():
-    data = batches(10, torch.float32)
-    model = small_network(torch.float32)
-    optimizer = sgd(model, gamma_lr_scale=0.5)
-    train(model, optimizer, data[:5], epoch_length=5)
-    torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1).step()
-    again = small_network(torch.float32, seed=5)
-    resumed = sgd(again, gamma_lr_scale=0.5)
-    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    again.load_state_dict(model.state_dict())
-    assert train(model, optimizer, data[5:]) == train(again, resumed, data[5:])
-    assert all_equal(everything(model, optimizer), everything(again, resumed))
-
-
 def test_two_optimizers_loaded_from_one_state_share_nothing():
     model = small_network()
     optimizer = sgd(model)
@@ -269,45 +301,6 @@ def test_deepcopy_and_pickle_of_model_and_optimizer_go_on_bit_equal():
     for model_copy, optimizer_copy in copies:
         assert train(model_copy, optimizer_copy, data[10:]) == losses
         assert all_equal(everything(model, optimizer), everything(model_copy, optimizer_copy))
-
-
-def test_learning_rate_schedulers_reach_both_parts():
-    model = small_network()
-    optimizer = sgd(model, gamma_lr_scale=0.5)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
-    optimizer.start_epoch()
-    train(model, optimizer, batches(1))
-    scheduler.step()
-    train(model, optimizer, batches(1))
-    assert [group["lr"] for group in optimizer.base.param_groups] == pytest.approx([0.005, 0.0025, 0.005])
-
-
-def test_one_cycle_changes_momentum_too():
-    model = small_network()
-    optimizer = sgd(model)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
-    optimizer.start_epoch()
-    train(model, optimizer, batches(1))
-    scheduler.step()
-    train(model, optimizer, batches(1))
-    assert optimizer.base.param_groups[1]["momentum"] == optimizer.param_groups[0]["momentum"] != 0.9
-
-
-def test_a_tensor_learning_rate_can_be_changed_in_place():
-    runs = []
-    for rate in (0.05, torch.tensor(0.05)):
-        model = small_network(torch.float32)
-        optimizer = sgd(model, lr=rate)
-        optimizer.start_epoch()
-        train(model, optimizer, batches(3, torch.float32))
-        for group in optimizer.param_groups:
-            if isinstance(group["lr"], torch.Tensor):
-                group["lr"].fill_(0.01)
-            else:
-                group["lr"] = 0.01
-        train(model, optimizer, batches(3, torch.float32))
-        runs.append(everything(model, optimizer))
-    assert all(torch.allclose(a.float(), b.float(), atol=1e-6) for a, b in zip(*runs, strict=True))
 
 
 def test_closure_is_evaluated_on_w_and_its_loss_returned():
@@ -394,20 +387,6 @@ def test_a_compiled_model_trains_as_the_plain_one():
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
 
 
-def test_parameter_groups_may_have_options_of_their_own():
-    model = small_network()
-    head = parameter_groups(model[6])
-    body = parameter_groups(model[:6])
-    for group in body:
-        group["lr"] = 0.0
-    optimizer = Decomposition(body + head, torch.optim.SGD, lr=0.1, momentum=0.9)
-    before = [p.clone() for p in model.parameters()]
-    optimizer.start_epoch()
-    train(model, optimizer, batches(3))
-    changed = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
-    assert changed == [False] * 6 + [True] * 2
-
-
 def test_add_param_group_later_equals_having_had_it():
     data = batches(6)
     runs = []
@@ -439,51 +418,6 @@ def test_plain_parameters_are_all_decomposed():
     model = small_network()
     optimizer = Decomposition(model.parameters(), torch.optim.SGD, lr=0.1)
     assert len(parts(optimizer, "sigma")) == len(list(model.parameters()))
-
-
-def test_groups_can_be_used_for_a_second_optimizer():
-    model = small_network()
-    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(0))
-    first = Decomposition(groups, torch.optim.SGD, lr=0.1)
-    second = Decomposition(groups, torch.optim.SGD, lr=0.1)
-    assert all_equal(parts(first, "gamma"), parts(second, "gamma"))
-    assert all(g.any() for g in parts(second, "gamma"))
-
-
-class Counting(torch.optim.SGD):
-    """Keeps a number of its own in its groups, as Prodigy and schedule-free do."""
-
-    def __init__(self, params, lr):
-        super().__init__(params, lr=lr)
-        self.defaults["k"] = 0
-        for group in self.param_groups:
-            group.setdefault("k", 0)
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            group["k"] += 1
-        return super().step(closure)
-
-
-def test_a_base_may_keep_numbers_in_its_groups():
-    model = small_network()
-    optimizer = Decomposition(parameter_groups(model), Counting, lr=0.1)
-    train(model, optimizer, batches(5), epoch_length=5)
-    assert [group["k"] for group in optimizer.base.param_groups] == [5, 5, 5]
-    again = small_network()
-    resumed = Decomposition(parameter_groups(again), Counting, lr=0.1)
-    resumed.load_state_dict(optimizer.state_dict())
-    train(again, resumed, batches(1))
-    assert [group["k"] for group in resumed.base.param_groups] == [6, 6, 6]
-
-
-def test_a_base_may_refuse_shapes():
-    weight = nn.Parameter(torch.eye(3))
-    optimizer = Decomposition([weight], torch.optim.Muon, lr=0.1)
-    optimizer.start_epoch()
-    weight.grad = torch.ones(3, 3)
-    optimizer.step()
-    assert not torch.equal(weight, torch.eye(3))
 
 
 @pytest.mark.parametrize("foreach", [True, False])
@@ -527,19 +461,6 @@ def test_loading_and_adding_groups_respect_the_mode(mode):
         assert torch.equal(w, s + share * g)
 
 
-def test_loading_fills_a_tensor_learning_rate_in_place():
-    rate = torch.tensor(0.05)
-    optimizer = sgd(small_network(), lr=rate)
-    saved = copy.deepcopy(optimizer.state_dict())
-    rate.fill_(0.5)
-    optimizer.load_state_dict(saved)
-    assert optimizer.param_groups[0]["lr"] is rate
-    assert rate.item() == pytest.approx(0.05)
-    optimizer.start_epoch()
-    optimizer.step()
-    assert all(group["lr"] is rate for group in optimizer.base.param_groups)
-
-
 def test_load_hooks_run():
     calls = []
     optimizer = sgd(small_network())
@@ -548,349 +469,3 @@ def test_load_hooks_run():
     optimizer.load_state_dict(optimizer.state_dict())
     assert calls == ["before", "after"]
     pickle.dumps(optimizer)  # hooks are left behind, as torch's optimizers do
-
-
-def test_a_nan_shows_instead_of_switching_the_penalty_off():
-    model = small_network()
-    optimizer = sgd(model)
-    optimizer.start_epoch()
-    train(model, optimizer, batches(1))
-    model[0].weight.grad = torch.full_like(model[0].weight, torch.nan)
-    optimizer.step()
-    model[6].weight.grad = torch.zeros_like(model[6].weight)
-    optimizer.step()
-    assert model[6].weight.isnan().all()
-
-
-# Wrong use
-
-
-@pytest.mark.parametrize("build", [sgd, adamw])
-def test_a_refused_step_changes_nothing(build):
-    model = nn.Sequential(nn.Embedding(5, 4, sparse=True), nn.Linear(4, 2))
-    groups = parameter_groups(model, decompose="all")
-    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1, steps_per_epoch=1)
-    before = [p.clone() for p in model.parameters()]
-    model(torch.tensor([1])).sum().backward()
-    for _ in range(3):
-        with pytest.raises(RuntimeError, match="sparse=False"):
-            optimizer.step()
-    assert (optimizer.epoch, optimizer.steps) == (0, 0)
-    optimizer.zero_grad()
-    optimizer.step()
-    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-
-
-def test_switching_modes_within_a_closure_is_noticed():
-    optimizer = sgd(small_network())
-    optimizer.start_epoch()
-    with pytest.raises(RuntimeError, match="call train"):
-        optimizer.step(optimizer.eval)
-
-
-def test_groups_cannot_change_their_nature():
-    model = small_network()
-    optimizer = sgd(model)
-    optimizer.start_epoch()
-    optimizer.param_groups[0]["decompose"] = False
-    with pytest.raises(RuntimeError, match="build a new optimizer"):
-        optimizer.step()
-    optimizer.param_groups[0]["decompose"] = True
-    optimizer.param_groups[0]["params"] = optimizer.param_groups[0]["params"][:1]
-    with pytest.raises(RuntimeError, match="build a new optimizer"):
-        optimizer.step()
-
-
-def test_a_state_of_another_base_is_refused_and_changes_nothing():
-    model = small_network()
-    optimizer = sgd(model)
-    before = [t.clone() for t in everything(model, optimizer)]
-    with pytest.raises(ValueError, match="saved with AdamW as its base, this one is SGD"):
-        optimizer.load_state_dict(adamw(small_network()).state_dict())
-    assert all_equal(before, everything(model, optimizer))
-
-
-def test_wrong_kinds_of_arguments_say_what_is_wanted():
-    weight = nn.Parameter(torch.ones(3))
-    with pytest.raises(TypeError, match="single tensor"):
-        Decomposition(weight, torch.optim.SGD, lr=0.1)
-    with pytest.raises(TypeError, match="give the class itself"):
-        Decomposition([weight], torch.optim.SGD([weight], lr=0.1))
-    with pytest.raises(ValueError, match="twice in one group"), pytest.warns(UserWarning, match="duplicate"):
-        Decomposition([weight, weight], torch.optim.SGD, lr=0.1)
-    with pytest.raises(ValueError, match="differentiable"):
-        Decomposition([weight], torch.optim.SGD, lr=0.1, differentiable=True)
-
-
-def test_step_in_eval_mode_raises():
-    optimizer = sgd(small_network())
-    optimizer.start_epoch()
-    optimizer.eval()
-    with pytest.raises(RuntimeError, match="call train"):
-        optimizer.step()
-    optimizer.train()
-    with optimizer.sigma_weights(), pytest.raises(RuntimeError, match="leave the sigma_weights"):
-        optimizer.step()
-
-
-def test_step_before_the_first_epoch_raises():
-    with pytest.raises(RuntimeError, match="call start_epoch"):
-        sgd(small_network()).step()
-
-
-def outside_load(model):
-    model.load_state_dict(small_network(seed=4).state_dict())
-
-
-def outside_write(model):
-    with torch.no_grad():
-        model[0].weight.mul_(2)
-
-
-def step(model, optimizer):
-    optimizer.step()
-
-
-def start_epoch(model, optimizer):
-    optimizer.start_epoch()
-
-
-def switch_to_eval(model, optimizer):
-    optimizer.eval()
-
-
-def judge(model, optimizer):
-    with optimizer.sigma_weights():
-        pass
-
-
-def export(model, optimizer):
-    optimizer.sigma_state_dict(model)
-
-
-def copy_and_step(model, optimizer):
-    copy.deepcopy((model, optimizer))[1].step()
-
-
-@pytest.mark.parametrize("change", [outside_load, outside_write])
-@pytest.mark.parametrize("action", [step, start_epoch, switch_to_eval, judge, export, copy_and_step])
-def test_weights_changed_from_outside_raise(change, action):
-    model = small_network()
-    optimizer = sgd(model)
-    optimizer.start_epoch()
-    train(model, optimizer, batches(2))
-    change(model)
-    with pytest.raises(RuntimeError, match=r"0\.weight .* changed or moved from outside.*adopt_weights"):
-        action(model, optimizer)
-
-
-def test_the_same_values_written_or_moved_from_outside_are_accepted():
-    data = batches(6)
-    model, twin = small_network(), small_network()
-    optimizer, other = sgd(model), sgd(twin)
-    train(model, optimizer, data[:3], epoch_length=3)
-    train(twin, other, data[:3], epoch_length=3)
-    model.load_state_dict(copy.deepcopy(model.state_dict()))  # as DDP does when it sends the weights around
-    model.to(memory_format=torch.channels_last)
-    train(model, optimizer, data[3:])
-    train(twin, other, data[3:])
-    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
-
-
-def test_a_change_within_the_block_is_undone_and_named():
-    model = small_network()
-    optimizer = sgd(model)
-    before = copy.deepcopy(model.state_dict())
-    with pytest.raises(RuntimeError, match="changed within the sigma_weights"), optimizer.sigma_weights():
-        outside_write(model)
-    assert all_equal(list(before.values()), list(model.state_dict().values()))
-
-    def fail():
-        outside_write(model)
-        raise KeyError("inside")
-
-    with pytest.raises(KeyError, match="inside"), optimizer.sigma_weights():
-        fail()
-    assert all_equal(list(before.values()), list(model.state_dict().values()))
-
-
-def test_a_frozen_model_can_be_judged():
-    model = small_network()
-    optimizer = sgd(model)
-    model.requires_grad_(False)
-    with optimizer.sigma_weights():
-        assert all_equal(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"))
-
-
-@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
-def test_gamma_scale_must_be_finite(scale):
-    model = small_network()
-    optimizer = sgd(model)
-    before = copy.deepcopy(model.state_dict())
-    with pytest.raises(ValueError, match="must be finite"), optimizer.sigma_weights(gamma_scale=scale):
-        pass
-    assert all_equal(list(before.values()), list(model.state_dict().values()))
-
-
-def test_sigma_state_dict_follows_the_model_s_own_idea_of_its_state():
-    class Named(nn.Linear):
-        def get_extra_state(self):
-            return {"note": "kept"}
-
-        def set_extra_state(self, state):
-            pass
-
-    model = nn.Sequential(Named(4, 4, bias=False), nn.Linear(4, 4, bias=False))
-    model[1].weight = model[0].weight
-    model.register_state_dict_post_hook(lambda module, state, prefix, meta: state.update(renamed=state.pop("0.weight")))
-    optimizer = sgd(model)
-    saved = optimizer.sigma_state_dict(model)
-    (sigma,) = parts(optimizer, "sigma")
-    assert torch.equal(saved["renamed"], sigma)
-    assert saved["renamed"].data_ptr() == saved["1.weight"].data_ptr() != sigma.data_ptr()
-    assert saved["0._extra_state"] == {"note": "kept"}
-
-
-def test_sigma_state_dict_has_the_model_s_precision():
-    model = small_network(torch.bfloat16)
-    saved = sgd(model).sigma_state_dict(model)
-    assert {value.dtype for key, value in saved.items() if key.startswith("0.")} == {torch.bfloat16}
-
-
-def test_adopt_weights_restarts_from_what_the_model_holds():
-    model = small_network()
-    optimizer = sgd(model)
-    train(model, optimizer, batches(3), epoch_length=3)
-    outside_load(model)
-    optimizer.adopt_weights()
-    assert all_equal(parts(optimizer, "anchor"), parts(optimizer, "sigma"))
-    assert not any(s in optimizer.base.state for s in parts(optimizer, "sigma"))  # no momentum left
-    assert all_equal(list(small_network(seed=4).parameters()), list(model.parameters()))
-    assert all_equal(parts(optimizer, "sigma"), optimizer.param_groups[0]["params"])
-    assert not any(g.any() for g in parts(optimizer, "gamma"))
-    train(model, optimizer, batches(3))
-
-
-def test_freezing_a_decomposed_parameter_raises():
-    model = small_network()
-    optimizer = sgd(model)
-    optimizer.start_epoch()
-    model[3].requires_grad_(False)
-    with pytest.raises(RuntimeError, match=r"3\.weight .* no longer requires a gradient"):
-        optimizer.step()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"c1": -1e-4}, "c1=-0.0001.*>= 0"),
-        ({"c2": float("nan")}, "c2=nan"),
-        ({"c1": 1e-4, "sigma_penalty": LinearGrowth(1e-3)}, "say the same thing twice"),
-        ({"norm": "layer"}, "norm='layer'"),
-        ({"gamma_update": "prox"}, "gamma_update='prox'"),
-        ({"gamma_lr_scale": -1.0}, "gamma_lr_scale=-1.0"),
-        ({"steps_per_epoch": 0}, "steps_per_epoch=0"),
-        ({"lr": -1.0}, "learning rate"),
-        ({"momentums": 0.9}, "momentums"),
-        ({"gamma_update": "proximal", "nesterov": True}, "nesterov=False"),
-        ({"gamma_update": "proximal", "maximize": True}, "maximize=False"),
-        ({"gamma_update": "proximal", "momentum": 1.0}, "momentum < 1"),
-    ],
-)
-def test_invalid_arguments(options, message):
-    settings = {"lr": 0.1, "momentum": 0.9, **options}
-    with pytest.raises((ValueError, TypeError), match=message):
-        Decomposition(parameter_groups(small_network()), torch.optim.SGD, **settings)
-
-
-def test_proximal_is_for_sgd_with_one_learning_rate():
-    with pytest.raises(ValueError, match="SGD only, not for AdamW"):
-        adamw(small_network(), gamma_update="proximal")
-    model = small_network()
-    groups = parameter_groups(model[:6]) + parameter_groups(model[6])
-    groups[-1]["lr"] = 0.5
-    with pytest.raises(ValueError, match=r"one lr over all decomposed groups, not \[0.1, 0.5\]"):
-        Decomposition(groups, torch.optim.SGD, lr=0.1, gamma_update="proximal")
-    groups[-1]["lr"] = 0.1
-    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1, gamma_update="proximal")
-    optimizer.start_epoch()
-    optimizer.param_groups[-1]["lr"] = 0.2  # as a scheduler might
-    with pytest.raises(ValueError, match="one lr"):
-        optimizer.step()
-
-
-def test_lbfgs_is_refused():
-    with pytest.raises(ValueError, match="LBFGS"):
-        Decomposition([nn.Parameter(torch.ones(2))], torch.optim.LBFGS)
-
-
-@pytest.mark.parametrize("value", [float("nan"), -1.0])
-def test_a_bad_penalty_value_names_the_epoch(value):
-    optimizer = sgd(small_network(), c2=None, gamma_penalty=lambda epoch: 1.0 if epoch < 2 else value)
-    optimizer.start_epoch()
-    with pytest.raises(ValueError, match=f"gamma_penalty is {value} at epoch 2"):
-        optimizer.start_epoch()
-    assert optimizer.epoch == 1
-
-
-def test_an_infinite_penalty_needs_the_proximal_update():
-    optimizer = sgd(small_network(), c2=None, gamma_penalty=Constant(torch.inf))
-    with pytest.raises(ValueError, match="proximal"):
-        optimizer.start_epoch()
-
-
-def test_an_empty_or_frozen_decomposition_is_refused():
-    model = small_network()
-    with pytest.raises(ValueError, match="No parameter is decomposed"):
-        Decomposition([{"params": list(model.parameters()), "decompose": False}], torch.optim.SGD, lr=0.1)
-    with pytest.raises(ValueError, match="empty parameter list"):
-        Decomposition([], torch.optim.SGD, lr=0.1)
-    frozen = nn.Parameter(torch.ones(3), requires_grad=False)
-    with pytest.raises(ValueError, match="requires no gradient"):
-        Decomposition([frozen], torch.optim.SGD, lr=0.1)
-    with pytest.raises(ValueError, match="complex64"):
-        Decomposition([nn.Parameter(torch.ones(3, dtype=torch.complex64))], torch.optim.SGD, lr=0.1)
-
-
-def test_sparse_gradients_are_refused():
-    embedding = nn.Embedding(5, 2, sparse=True)
-    optimizer = Decomposition(embedding.parameters(), torch.optim.SGD, lr=0.1)
-    optimizer.start_epoch()
-    embedding(torch.tensor([1])).sum().backward()
-    with pytest.raises(RuntimeError, match="sparse=False"):
-        optimizer.step()
-
-
-def test_a_state_of_another_model_or_optimizer_is_refused_and_changes_nothing():
-    model = small_network()
-    optimizer = sgd(model)
-    before = [t.clone() for t in everything(model, optimizer)]
-    other = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), nn.BatchNorm1d(4)).double()
-    with pytest.raises(ValueError, match="another model"):
-        optimizer.load_state_dict(sgd(other).state_dict())
-    with pytest.raises(ValueError, match="base, decomposition is missing"):
-        optimizer.load_state_dict(torch.optim.SGD(model.parameters(), lr=0.1).state_dict())
-    everything_decomposed = Decomposition(
-        parameter_groups(small_network(), decompose="all"), torch.optim.SGD, lr=0.1
-    ).state_dict()
-    with pytest.raises(ValueError, match="another choice of what is decomposed"):
-        optimizer.load_state_dict(everything_decomposed)
-    assert all_equal(before, everything(model, optimizer))
-
-
-@pytest.mark.parametrize(
-    ("group", "message"),
-    [
-        ({"params": [nn.Parameter(torch.ones(2), requires_grad=False)]}, "requires no gradient"),
-        ({"params": [nn.Parameter(torch.ones(2))], "lr": 0.9}, "one lr over all"),
-        ({"params": [nn.Parameter(torch.ones(2))], "gamma_lr_scale": float("nan")}, "gamma_lr_scale=nan"),
-    ],
-)
-def test_a_failed_add_param_group_leaves_the_optimizer_usable(group, message):
-    model = small_network()
-    optimizer = sgd(model, gamma_update="proximal")
-    with pytest.raises(ValueError, match=message):
-        optimizer.add_param_group({**group, "param_names": ["extra"]})
-    assert len(optimizer.param_groups) == 2
-    optimizer.state_dict()
-    train(model, optimizer, batches(3), epoch_length=3)

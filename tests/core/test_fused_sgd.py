@@ -23,7 +23,7 @@ def build(fused=True, seed=0, dtype=torch.float32, fused_base=None, **options):
     model = small_network(dtype, seed).cuda().to(memory_format=torch.channels_last)
     optimizer = sgd(model, fused=fused_base, **options)
     if not fused:
-        optimizer._fusable = lambda: False
+        optimizer._one_pass.step = lambda *_: False
     return model, optimizer
 
 
@@ -63,8 +63,8 @@ def test_equals_the_general_update(norm, options):
                 b.grad = a.grad.clone()
             for o in (fused, optimizer):
                 o.step()
-    assert fused._fused is not None
-    assert optimizer._fused is None
+    assert fused._one_pass.kernel is not None
+    assert optimizer._one_pass.kernel is None
     for name in ("sigma", "gamma", "anchor"):
         for a, b in zip(parts(fused, name), parts(optimizer, name), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
@@ -95,7 +95,7 @@ def test_several_groups_share_the_global_norm():
 def test_bfloat16_weights_get_the_rounded_sum():
     model, optimizer = build(dtype=torch.bfloat16)
     train(model, optimizer, on_gpu(3, torch.bfloat16), epoch_length=3)
-    assert optimizer._fused is not None
+    assert optimizer._one_pass.kernel is not None
     weights = optimizer.param_groups[0]["params"]
     for w, s, g in zip(weights, parts(optimizer, "sigma"), parts(optimizer, "gamma"), strict=True):
         assert torch.equal(w, (s + g).bfloat16())
@@ -137,7 +137,7 @@ def test_saving_and_loading_in_the_middle_of_an_epoch_is_bit_equal(build_one):
     assert train(model, optimizer, data[10:]) == train(again, resumed, data[10:])
     for name in ("sigma", "gamma", "anchor"):
         assert all(torch.equal(a, b) for a, b in zip(parts(optimizer, name), parts(resumed, name), strict=True))
-    assert (resumed._fused is not None) == (build_one is build)
+    assert (resumed._one_pass.kernel is not None) == (build_one is build)
 
 
 def test_a_state_saved_on_the_gpu_loads_on_the_cpu():

@@ -133,7 +133,7 @@ def test_the_legacy_stream_is_that_of_the_literal_generator():
 def test_the_size_of_the_parts_does_not_matter(stream, inputs, monkeypatch):
     images, clean = photographs(500, side=8), np.arange(500) % 5
     whole = draw(stream, clean, images, 0.4, 5, inputs=inputs)
-    monkeypatch.setattr(module, "CHUNK_BYTES", 7 * 8 * 192)  # seven images at a time
+    monkeypatch.setattr(module, "CHUNK_VALUES", 7 * 192)  # seven images at a time
     parts = draw(stream, clean, images, 0.4, 5, inputs=inputs)
     np.testing.assert_array_equal(parts.given, whole.given)
     np.testing.assert_allclose(parts.transition, whole.transition, atol=1e-9)

@@ -16,34 +16,35 @@ and weight decay acts on each of them.
 How we differ: the authors' code runs every layer twice and needs a hand-doubled network; here the network is any
 `nn.Module`. "proximal" replaces the subgradient step on γ by the group soft-threshold, which holds γ at exactly 0 until
 the averaged gradient exceeds β2.
+
+The update over any base is in `update`, and as one CUDA kernel in `fused_sgd`; the tensors and the watch over them are
+in `parts`, the base optimizer's groups in `base_groups`, and what is refused in `checks`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
 
-from tnlpad.core.options import (
-    base_options,
+from tnlpad.core.base_groups import gamma_rate, options_for_base, own_copy, pass_on_changes, restore_options, stand_in
+from tnlpad.core.checks import (
     check_arguments,
+    check_capturable,
     check_group,
     check_proximal,
     check_state,
-    chosen,
-    gamma_rate,
-    own_copy,
-    same,
-    set_option,
-    stand_in,
+    check_trainable,
 )
+from tnlpad.core.one_pass import OnePass
+from tnlpad.core.part_norms import part_norms
 from tnlpad.core.parts import Parts
-from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, strength
-from tnlpad.core.update import Rule, norms, step_parts
+from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, chosen, strength
+from tnlpad.core.update import Rule, step_parts
 
 Norm = Literal["global", "tensor"]
 GammaUpdate = Literal["subgradient", "proximal"]
@@ -113,9 +114,9 @@ class Decomposition(Optimizer):
         self.epoch = 0  # the paper's t, 1-based; 0 means that no epoch has started
         self.steps = 0
         self._parts: list[Parts] = []
-        self._shared: list[dict[str, Any]] = []  # what the base last got from each of our groups
+        self._passed: list[dict[str, Any]] = []  # what of each of our groups was passed on to the base
         self._gamma_share = 1.0  # what the weights hold now: σ + share·γ
-        self._fused: Any = None  # the one-pass CUDA update, built by the first step that can use it
+        self._one_pass = OnePass(norm=norm, gamma_update=gamma_update)
         self._building = True
         own_groups = [own_copy(group) if isinstance(group, dict) else group for group in params]
         # A throw-away instance checks the options and tells us the base's defaults, which LR schedulers read.
@@ -135,7 +136,8 @@ class Decomposition(Optimizer):
         super().add_param_group(param_group)
         if self._building:
             return
-        before = list(self._parts), list(self._shared), list(self.base.param_groups)
+        self._one_pass.drop()
+        before = list(self._parts), list(self._passed), list(self.base.param_groups)
         try:
             for leaves in self._take_apart(self.param_groups[-1]):
                 self.base.add_param_group(leaves)
@@ -144,17 +146,16 @@ class Decomposition(Optimizer):
             refused = self.param_groups.pop()
             for weight in refused["params"]:
                 self.state.pop(weight, None)
-            self._parts, self._shared, self.base.param_groups = before
+            self._parts, self._passed, self.base.param_groups = before
             raise
-        self._fused = None
 
     def _take_apart(self, group: dict[str, Any]) -> list[dict[str, Any]]:
         """Make σ, γ and the anchor of one group, and the base optimizer's groups that stand for it."""
         given = {key: group.pop(key, None) for key in ("sigma", "gamma", "sigma_share")}
         check_group(group)
-        self._shared.append(base_options(group))
+        self._passed.append(options_for_base(group))
         if not group["decompose"]:
-            return [{"params": group["params"], **base_options(group)}]
+            return [{"params": group["params"], **options_for_base(group)}]
         parts = Parts.of(group, **given)
         devices = {str(s.device) for every in (*self._parts, parts) for s in every.sigma}
         if len(devices) > 1:
@@ -164,7 +165,7 @@ class Decomposition(Optimizer):
         if parts.weights:
             parts.write(self._gamma_share)
             self._parts.append(parts)
-        options = base_options(group)
+        options = options_for_base(group)
         return [{"params": parts.sigma, **options}, {"params": parts.gamma, **options, **gamma_rate(group)}]
 
     # Training
@@ -184,8 +185,7 @@ class Decomposition(Optimizer):
         self._set_epoch(self.epoch + 1, *self._strengths(self.epoch + 1))
         for parts in self._parts:
             torch._foreach_copy_(parts.anchor, parts.sigma)
-        if self._fused is not None:
-            self._fused.measure()
+        self._one_pass.measure()
 
     def _strengths(self, epoch: int) -> tuple[float, float]:
         """β1 and β2 at an epoch, refused if they would poison the weights."""
@@ -214,61 +214,17 @@ class Decomposition(Optimizer):
                 loss = closure()
             self._require_training()
         self._require_untouched()
-        self._require_trainable()
+        check_trainable(self.param_groups, self._parts)
         check_proximal(self.base, self._parts, self.gamma_update)
         if self.steps_per_epoch is not None and self.steps % self.steps_per_epoch == 0:
             self._start_epoch()
-        self._share_options()
-        if self._can_fuse():
-            self._fused.step(self._beta)
-            self.base.step()  # only the ordinary parameters have a gradient there
-            for parts in self._parts:
-                parts.remember()
-        else:
+        pass_on_changes(self.param_groups, self._passed, self.base)
+        # g + β1·d/‖d‖ for σ, g + β2·γ/‖γ‖ for γ, and w = σ + γ: in one pass over memory where that can be.
+        if not self._one_pass.step(self.base, self._parts, self._beta):
             step_parts(self.base, self._parts, self._beta, self._rule)
-            if self._fused is not None:
-                self._fused.measure()
+            self._one_pass.measure()
         self.steps += 1
         return loss
-
-    def _share_options(self) -> None:
-        """Pass on to the base what LR schedulers and users wrote into our groups since the last step.
-
-        Only what changed: a base may keep numbers of its own in its groups, and they are not ours to overwrite.
-        """
-        inner = iter(self.base.param_groups)
-        for group, shared in zip(self.param_groups, self._shared, strict=True):
-            changed = {k: v for k, v in base_options(group).items() if k not in shared or not same(v, shared[k])}
-            shared.update(changed)
-            next(inner).update(changed)
-            if group["decompose"]:
-                next(inner).update(changed | gamma_rate(group))
-
-    def _can_fuse(self) -> bool:
-        """Whether this step can be the one-pass CUDA update, which is built when first needed."""
-        if self._fused is None and self._fusable():
-            from tnlpad.core.fused_sgd import FusedSGD
-
-            self._fused = FusedSGD(self._parts, self.base.state, global_norm=self.norm == "global")
-        return self._fused is not None and self._fused.accepts() and self._fusable_options()
-
-    def _fusable(self) -> bool:
-        if not self._beta.is_cuda:
-            return False
-        weights = _flat([parts.weights for parts in self._parts])
-        return (
-            type(self.base) is SGD
-            and self.gamma_update == "subgradient"
-            and len({w.dtype for w in weights}) == 1
-            and all(s.dtype == torch.float32 for parts in self._parts for s in parts.sigma)
-            and all(s.stride() == w.stride() for p in self._parts for s, w in zip(p.sigma, p.weights, strict=True))
-            and self._fusable_options()
-            and _has_triton()
-        )
-
-    def _fusable_options(self) -> bool:
-        groups = [parts.group for parts in self._parts]
-        return not any(group["dampening"] or isinstance(group["weight_decay"], Tensor) for group in groups)
 
     # Judging
 
@@ -327,24 +283,7 @@ class Decomposition(Optimizer):
         Over SGD with momentum m also "averaged_gradient", (1 − m)·‖momentum of σ‖: the norm of the running mean of g,
         up to β1 and weight decay. γ is pulled to zero while β2 is above it, and released when β2 falls below.
         """
-        sigma, gamma, anchor = (
-            _flat([getattr(parts, part) for parts in self._parts]) for part in ("sigma", "gamma", "anchor")
-        )
-        drift = torch._foreach_sub(sigma, anchor)
-        values = {name: norms(v) for name, v in (("sigma", sigma), ("gamma", gamma), ("drift", drift))}
-        if averages := self._averaged_gradient():
-            values["averaged_gradient"] = norms(averages)
-        return values
-
-    def _averaged_gradient(self) -> list[Tensor]:
-        """(1 − m)·momentum of every σ that has one."""
-        return [
-            (1 - parts.group["momentum"]) * momentum
-            for parts in self._parts
-            if parts.group.get("momentum") and not parts.group.get("dampening")
-            for sigma in parts.sigma
-            if (momentum := self.base.state.get(sigma, {}).get("momentum_buffer")) is not None
-        ]
+        return part_norms(self._parts, self.base.state)
 
     # Guards against silently wrong numbers
 
@@ -357,18 +296,7 @@ class Decomposition(Optimizer):
         if self.epoch == 0 and self.steps_per_epoch is None:
             raise RuntimeError("step() before the first epoch: call start_epoch() first, or give steps_per_epoch.")
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            self._require_capturable()
-
-    def _require_capturable(self) -> None:
-        if self.steps_per_epoch is not None:
-            raise RuntimeError("A replayed CUDA graph cannot count steps: call start_epoch() between replays.")
-        if not all(isinstance(group["lr"], Tensor) and group["lr"].is_cuda for group in self.param_groups):
-            raise RuntimeError(
-                "The learning rate is a number, which a CUDA graph would freeze: build the optimizer with "
-                "lr=torch.tensor(lr, device=...) and change it with lr.fill_()."
-            )
-        if type(self.base) is SGD and not all(group["fused"] for group in self.param_groups):
-            raise RuntimeError("Only torch's fused SGD reads the learning rate on the device: give fused=True.")
+            check_capturable(self.param_groups, self.base, self.steps_per_epoch)
 
     def _changed(self) -> str | None:
         """The first weight that someone else changed since we wrote it."""
@@ -387,19 +315,7 @@ class Decomposition(Optimizer):
                 "from the weights as they are."
             )
         if moved:
-            self._fused = None  # the same values in another place: the addresses it holds are stale
-
-    def _require_trainable(self) -> None:
-        for group in self.param_groups:
-            parts = next((p for p in self._parts if p.group is group), None)
-            weights = parts.weights if parts else None
-            if (group["params"] if group["decompose"] and group["params"] else None) is not weights:
-                raise RuntimeError(
-                    "A group's `decompose` or `params` changed after the optimizer was built, which it cannot follow: "
-                    "build a new optimizer."
-                )
-        for parts in self._parts:
-            parts.require_trainable()
+            self._one_pass.drop()  # the same values in another place: the addresses it holds are stale
 
     @torch.no_grad()
     def adopt_weights(self) -> None:
@@ -409,13 +325,14 @@ class Decomposition(Optimizer):
             for leaf in (*parts.sigma, *parts.gamma):
                 self.base.state.pop(leaf, None)
         self._gamma_share = 1.0
-        self._fused = None
+        self._one_pass.drop()
 
     # Saving
 
     def state_dict(self) -> dict[str, Any]:
         """Everything to go on bit for bit, also in the middle of an epoch and in either mode."""
-        self._share_options()  # what an LR scheduler wrote since the last step belongs to the base's state as well
+        # What an LR scheduler wrote since the last step belongs to the base's state as well.
+        pass_on_changes(self.param_groups, self._passed, self.base)
         return {
             **super().state_dict(),
             "base": self.base.state_dict(),
@@ -437,13 +354,12 @@ class Decomposition(Optimizer):
             for name, tensor in self.state.get(weight, {}).items():
                 tensor.copy_(state_dict["state"][index][name])
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            for key in saved.keys() - {"params", "param_names"}:
-                set_option(group, key, saved[key])
+            restore_options(group, saved)
         # The base restored its groups itself; only tensors are passed on again, to be the same objects as ours.
-        self._shared = [{k: v for k, v in group.items() if not isinstance(v, Tensor)} for group in self.param_groups]
+        self._passed = [{k: v for k, v in group.items() if not isinstance(v, Tensor)} for group in self.param_groups]
         self.steps = clock["steps"]
         self._set_epoch(clock["epoch"], *strengths)
-        self._fused = None
+        self._one_pass.drop()
         for parts in self._parts:
             parts.write(self._gamma_share)
         for after in self._optimizer_load_state_dict_post_hooks.values():
@@ -451,7 +367,6 @@ class Decomposition(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        state["_fused"] = None  # holds device addresses
         state["_untouched"] = self._changed() is None
         # Bound to this very object: an LR scheduler's wrapper, and hooks, which torch's optimizers leave behind too.
         return {key: value for key, value in state.items() if key != "step" and not key.endswith("_hooks")}
@@ -462,13 +377,3 @@ class Decomposition(Optimizer):
         if untouched:  # copies start with version counters of their own
             for parts in self._parts:
                 parts.remember()
-
-
-def _flat(groups: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    return [tensor for group in groups for tensor in group]
-
-
-def _has_triton() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("triton") is not None

@@ -113,3 +113,19 @@ def strength(penalty: Penalty | None, epoch: int, name: str) -> float:
             f"Check {penalty!r}, which is called with the 1-based epoch."
         )
     return value
+
+
+def chosen(
+    short: str,
+    value: float | None,
+    long: str,
+    penalty: Penalty | None,
+    default: Penalty,
+    schedule: Callable[[float], Penalty],
+) -> Penalty | None:
+    """The penalty meant by the shorthand (c1, c2) or by the object, but not by both."""
+    if value is None:
+        return penalty
+    if penalty is not default:
+        raise ValueError(f"{short}={value} and {long}={penalty!r} say the same thing twice: give one of them.")
+    return schedule(value)

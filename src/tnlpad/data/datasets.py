@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Literal, overload
 
 from tnlpad.data import clothing1m
-from tnlpad.data.catalogue import (
+from tnlpad.data.catalogue import DatasetInfo, Layout, find
+from tnlpad.data.catalogue.cifar import (
     CIFAR10_BINARY_TEST,
     CIFAR10_BINARY_TRAIN,
     CIFAR10_PYTHON_TEST,
     CIFAR10_PYTHON_TRAIN,
-    IDX_TEST_IMAGES,
-    IDX_TEST_LABELS,
-    IDX_TRAIN_IMAGES,
-    IDX_TRAIN_LABELS,
-    DatasetInfo,
-    Layout,
-    find,
 )
+from tnlpad.data.catalogue.mnist import IDX_TEST, IDX_TRAIN
 from tnlpad.data.cifar import CifarImages, read_cifar_binary, read_cifar_python
 from tnlpad.data.cifar_n import LABEL_SETS, noisy_labels, read_cifar_n
 from tnlpad.data.class_names import CIFAR100_COARSE
@@ -172,7 +167,7 @@ def begun_layout(info: DatasetInfo, root: Path) -> tuple[Layout, list[str]] | No
 
 
 def _idx(info: DatasetInfo, layout: Layout, root: Path, split: str) -> RawDataset:
-    names = (IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS) if split == "train" else (IDX_TEST_IMAGES, IDX_TEST_LABELS)
+    names = IDX_TRAIN if split == "train" else IDX_TEST
     arrays = []
     for file in (file for name in names for file in layout.files if file.path == name):
         path = present(root, layout, file)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tnlpad.data.catalogue import DIGITS
+from tnlpad.data.catalogue.digits import DIGITS
 from tnlpad.types import RawDataset
 
 

@@ -15,16 +15,17 @@ import torch
 from numpy.typing import NDArray
 
 from tnlpad.data.catalogue import Normalisation
+from tnlpad.data.catalogue.photographs import IMAGENET_NORMALISATION
 from tnlpad.data.errors import DataError
 from tnlpad.data.own import DataShape, OwnDataset, decoded
 from tnlpad.data.reporting import SILENT, Reporter
 from tnlpad.experiments.config import RunConfig, check_noise_file
-from tnlpad.experiments.prepare import Data, Images, held_out_parts
+from tnlpad.experiments.prepare.data import Data, held_out_parts
+from tnlpad.experiments.prepare.images import Images
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.samples import write_samples
 from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
-IMAGENET = Normalisation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # for images that are streamed
 SMALLEST_DEVIATION = 1e-3  # of images that are all alike
 FEWEST_CLASSES = 2
 
@@ -119,7 +120,7 @@ def _inputs(
         return images, own.images[test_rows], _pixel_statistics(images[parts.train])
     assert own.files is not None, "own data have features, images or files"
     if config.crop is not None:
-        return _files(own, rows), _files(own, test_rows), IMAGENET
+        return _files(own, rows), _files(own, test_rows), IMAGENET_NORMALISATION
     assert config.resize is not None, "checked with the configuration"
     chosen = [own.files[row] for row in (*rows, *test_rows)]
     pixels = decoded(chosen, config.resize, 1 if own.shape.channels == 1 else 3, reporter=reporter)

@@ -1,25 +1,26 @@
 """A command line's text as the value of a field, by the field's type; and the nearest name to one that is unknown."""
 
-import difflib
 import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from tnlpad import names
+
 BOOLS: dict[Any, bool] = {True: True, False: False}
 
 
 def check_name(what: str, name: str, known: Iterable[str]) -> None:
     """Refuse a name that is not known."""
-    if name not in (names := list(known)):
-        raise ValueError(f"{what}={name!r} is unknown{nearest(name, names)} There are: {', '.join(names)}.")
+    if name not in (every := list(known)):
+        raise ValueError(f"{what}={name!r} is unknown{nearest(name, every)} There are: {', '.join(every)}.")
 
 
 def nearest(word: str, known: list[str]) -> str:
     """The end of a sentence that names what was probably meant."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else "."
+    meant = names.nearest(word, known)
+    return f"; did you mean {meant}?" if meant else "."
 
 
 def read(key: str, value: Any, hint: Any) -> Any:

@@ -1,20 +1,19 @@
 """Networks by name. Each constructor takes `num_classes` and `in_channels` by keyword.
 
-Every network offers `forward(images) -> logits`, `features(images)`, the penultimate layer with one row per image, and
-`classifier`, the linear layer between the two. They are plain modules: the decomposition lives in the optimizer.
+Each is a `Network`: it offers `forward(images) -> logits`, `features(images)`, the penultimate layer with one row per
+image, and `classifier`, the linear layer between the two. The decomposition lives in the optimizer, not here.
 
 To add one: write its file, and add its constructor to the table; the tests find it there.
 """
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 
-from torch import nn
-
+from tnlpad.names import nearest
 from tnlpad.networks.imagenet_resnet import ImageNetResNet, imagenet_resnet50
 from tnlpad.networks.lenet import LeNet, lenet
 from tnlpad.networks.mlp import MLP, mlp
+from tnlpad.networks.network import Network
 from tnlpad.networks.preact_resnet import PreActResNet, preact_resnet18, preact_resnet18_dividemix
 from tnlpad.networks.pretrained import Pretrained, load_pretrained
 from tnlpad.networks.resnet import ResNet, resnet18, resnet34, resnet50
@@ -24,7 +23,7 @@ from tnlpad.networks.small_resnet import SmallResNet, small_resnet
 from tnlpad.networks.vgg import VGG, vgg19
 from tnlpad.networks.wide_resnet import WideResNet, wide_resnet28_2, wide_resnet28_4, wide_resnet28_10
 
-NETWORKS: dict[str, Callable[..., nn.Module]] = {
+NETWORKS: dict[str, Callable[..., Network]] = {
     "lenet": lenet,
     "resnet18": resnet18,
     "resnet34": resnet34,
@@ -45,24 +44,25 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def build(name: str, **options: int) -> nn.Module:
+def build(name: str, **options: int) -> Network:
     """The network of that name; unknown names and options are refused with the nearest known one.
 
     >>> build("resnet18", num_classes=100, stem_padding=0).classifier
     Linear(in_features=512, out_features=100, bias=True)
     """
     if name not in NETWORKS:
-        raise ValueError(f"network={name!r} is unknown{_nearest(name, list(NETWORKS))}")
+        raise ValueError(f"network={name!r} is unknown{_instead(name, list(NETWORKS))}")
     known = list(inspect.signature(NETWORKS[name]).parameters)
     for option in options:
         if option not in known:
-            raise ValueError(f"{name} has no option {option!r}{_nearest(option, known)}")
+            raise ValueError(f"{name} has no option {option!r}{_instead(option, known)}")
     return NETWORKS[name](**options)
 
 
-def _nearest(word: str, known: list[str]) -> str:
-    nearest = get_close_matches(word, known, n=1)
-    return f": did you mean {nearest[0]}?" if nearest else f": choose one of {', '.join(known)}."
+def _instead(word: str, known: list[str]) -> str:
+    """The end of a sentence that says what to write instead."""
+    meant = nearest(word, known)
+    return f": did you mean {meant}?" if meant else f": choose one of {', '.join(known)}."
 
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "VGG",
     "ImageNetResNet",
     "LeNet",
+    "Network",
     "PreActResNet",
     "Pretrained",
     "ResNeXt",

@@ -12,8 +12,10 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from tnlpad.networks.network import Network
 
-class LeNet(nn.Module):
+
+class LeNet(Network):
     """Two convolutions, two hidden layers, a linear classifier."""
 
     def __init__(self, *, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> None:
@@ -48,10 +50,6 @@ class LeNet(nn.Module):
                 "with image_size=28 or 32, or resize the images."
             )
         return cast(Tensor, self.body(images))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
 
 
 def lenet(*, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> LeNet:

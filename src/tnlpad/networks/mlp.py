@@ -8,8 +8,10 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from tnlpad.networks.network import Network
 
-class MLP(nn.Module):
+
+class MLP(Network):
     """Two hidden layers with layer normalisation, a linear classifier."""
 
     def __init__(self, *, num_classes: int = 10, in_channels: int = 1, image_size: int = 1, hidden: int = 128) -> None:
@@ -34,10 +36,6 @@ class MLP(nn.Module):
                 "and image_size as the data have them."
             )
         return cast(Tensor, self.body(rows))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per sample."""
-        return cast(Tensor, self.classifier(self.features(images)))
 
 
 def mlp(*, num_classes: int = 10, in_channels: int = 1, image_size: int = 1) -> MLP:

@@ -14,6 +14,9 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tnlpad.networks.network import Network, pooled
+from tnlpad.networks.residual import stage
+
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, stride of the first block
 
 
@@ -39,13 +42,7 @@ class PreActBlock(nn.Module):
         return cast(Tensor, y + beside)
 
 
-def preact_stage(in_channels: int, channels: int, stride: int, blocks: int) -> nn.Sequential:
-    """Blocks of one width; the first of them changes the shape."""
-    first = PreActBlock(in_channels, channels, stride)
-    return nn.Sequential(first, *(PreActBlock(channels, channels, 1) for _ in range(blocks - 1)))
-
-
-class PreActResNet(nn.Module):
+class PreActResNet(Network):
     """Stem, four stages of blocks, average pooling, one linear layer."""
 
     def __init__(
@@ -63,18 +60,13 @@ class PreActResNet(nn.Module):
             self.stem.extend((nn.BatchNorm2d(channels), nn.ReLU()))
         self.stages = nn.Sequential()
         for (width, stride), blocks in zip(STAGES, blocks_per_stage, strict=True):
-            self.stages.append(preact_stage(channels, width, stride, blocks))
+            self.stages.append(stage(PreActBlock, channels, width, stride, blocks))
             channels = width
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
-        maps = self.stages(self.stem(images))
-        return F.adaptive_avg_pool2d(maps, 1).flatten(1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
+        return pooled(self.stages(self.stem(images)))
 
 
 def preact_resnet18(*, num_classes: int = 10, in_channels: int = 3) -> PreActResNet:

@@ -78,17 +78,19 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
 
 def name_with_hash(path: Path) -> str:
     """The file's name with the first digits of its SHA-256, which it may carry already: it tells the content."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    stem, _, digits = path.stem.rpartition("-")
-    named = bool(stem) and len(digits) >= 8 and digest.startswith(digits)
+    digest, in_name = _sha256(path), HASH_IN_NAME.search(path.name)
+    named = in_name is not None and digest.startswith(in_name[1])
     return path.name if named else f"{path.stem}-{digest[:8]}{path.suffix}"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checked_hash(path: Path, expected: str | None) -> tuple[str, bool]:
     """The file's hash and whether there was one to compare it with. Before reading: a damaged file is not parsed."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = _sha256(path)
     if expected is not None and not digest.startswith(expected.lower()):
         raise ValueError(
             f"{path.name} has the SHA-256 {digest}, not the expected {expected}: it is damaged or another file. "

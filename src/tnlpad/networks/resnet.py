@@ -9,10 +9,11 @@ unused; here it exists only where it is used. Their stem has no padding (`stem_p
 32x32 images); ours has by default. Weights start as PyTorch's layers start them, as theirs do.
 """
 
-from typing import cast
-
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from tnlpad.networks.network import Network, pooled
+from tnlpad.networks.residual import Bottleneck, shortcut, stage
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, stride of the first block
 
@@ -28,7 +29,7 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(channels)
-        self.shortcut = _shortcut(in_channels, channels, stride)
+        self.shortcut = shortcut(in_channels, channels, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output, after the sum and ReLU."""
@@ -37,31 +38,7 @@ class BasicBlock(nn.Module):
         return F.relu(y + self.shortcut(x))
 
 
-class Bottleneck(nn.Module):
-    """1x1 down, 3x3, 1x1 up to four times the channels, beside the shortcut."""
-
-    expansion = 4
-
-    def __init__(self, in_channels: int, channels: int, stride: int) -> None:
-        super().__init__()
-        out_channels = channels * self.expansion
-        self.conv1 = nn.Conv2d(in_channels, channels, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        self.conv3 = nn.Conv2d(channels, out_channels, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(out_channels)
-        self.shortcut = _shortcut(in_channels, out_channels, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the sum and ReLU."""
-        y = F.relu(self.bn1(self.conv1(x)))
-        y = F.relu(self.bn2(self.conv2(y)))
-        y = self.bn3(self.conv3(y))
-        return F.relu(y + self.shortcut(x))
-
-
-class ResNet(nn.Module):
+class ResNet(Network):
     """Stem, four stages of blocks, average pooling, one linear layer."""
 
     def __init__(
@@ -82,33 +59,15 @@ class ResNet(nn.Module):
         self.stem = nn.Sequential(
             nn.Conv2d(in_channels, channels, 3, padding=stem_padding, bias=False), nn.BatchNorm2d(channels), nn.ReLU()
         )
-        stages = []
-        for (width, stride), count in zip(STAGES, blocks_per_stage, strict=True):
-            blocks = []
-            for position in range(count):
-                blocks.append(block(channels, width, stride if position == 0 else 1))
-                channels = width * block.expansion
-            stages.append(nn.Sequential(*blocks))
-        self.stages = nn.Sequential(*stages)
+        self.stages = nn.Sequential()
+        for (width, stride), blocks in zip(STAGES, blocks_per_stage, strict=True):
+            self.stages.append(stage(block, channels, width, stride, blocks, block.expansion))
+            channels = width * block.expansion
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
-        maps = self.stages(self.stem(images))
-        return F.adaptive_avg_pool2d(maps, 1).flatten(1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
-
-
-def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
-    if stride == 1 and in_channels == out_channels:
-        return nn.Identity()
-    return nn.Sequential(
-        nn.Conv2d(in_channels, out_channels, 1, stride, bias=False),
-        nn.BatchNorm2d(out_channels),
-    )
+        return pooled(self.stages(self.stem(images)))
 
 
 def resnet18(*, num_classes: int = 10, in_channels: int = 3, stem_padding: int = 1) -> ResNet:

@@ -9,44 +9,25 @@ with its groups instead of staying at 256, 512 and 1024, as in the variant commo
 paper of the decomposition used is not stated; 32x4d is assumed. Weights start as PyTorch's layers start them.
 """
 
-from typing import cast
+from functools import partial
 
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from tnlpad.networks.network import Network, pooled
+from tnlpad.networks.residual import Bottleneck, stage
 
 STEM_CHANNELS = 64
 STRIDES = (1, 2, 2)  # of the first block of each stage
 BLOCKS_PER_STAGE = 3
 
 
-class GroupedBlock(nn.Module):
+class GroupedBlock(Bottleneck):
     """1x1, grouped 3x3, 1x1 up to twice the channels, beside the shortcut."""
 
     expansion = 2
 
-    def __init__(self, in_channels: int, channels: int, groups: int, stride: int) -> None:
-        super().__init__()
-        out_channels = channels * self.expansion
-        self.conv1 = nn.Conv2d(in_channels, channels, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, stride, padding=1, groups=groups, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        self.conv3 = nn.Conv2d(channels, out_channels, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(out_channels)
-        self.shortcut = nn.Sequential()  # empty: the identity
-        if stride != 1 or in_channels != out_channels:
-            self.shortcut.append(nn.Conv2d(in_channels, out_channels, 1, stride, bias=False))
-            self.shortcut.append(nn.BatchNorm2d(out_channels))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the sum and ReLU."""
-        y = F.relu(self.bn1(self.conv1(x)))
-        y = F.relu(self.bn2(self.conv2(y)))
-        y = self.bn3(self.conv3(y))
-        return F.relu(y + self.shortcut(x))
-
-
-class ResNeXt(nn.Module):
+class ResNeXt(Network):
     """Stem, three stages of blocks, average pooling, one linear layer."""
 
     def __init__(self, *, cardinality: int, width: int, num_classes: int = 10, in_channels: int = 3) -> None:
@@ -54,23 +35,16 @@ class ResNeXt(nn.Module):
         channels = STEM_CHANNELS
         self.stem = nn.Sequential(nn.Conv2d(in_channels, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU())
         self.stages = nn.Sequential()
+        block = partial(GroupedBlock, groups=cardinality)
         for number, stride in enumerate(STRIDES):
             inner = cardinality * width * 2**number
-            stage = nn.Sequential()
-            for position in range(BLOCKS_PER_STAGE):
-                stage.append(GroupedBlock(channels, inner, cardinality, stride if position == 0 else 1))
-                channels = inner * GroupedBlock.expansion
-            self.stages.append(stage)
+            self.stages.append(stage(block, channels, inner, stride, BLOCKS_PER_STAGE, GroupedBlock.expansion))
+            channels = inner * GroupedBlock.expansion
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
-        maps = self.stages(self.stem(images))
-        return F.adaptive_avg_pool2d(maps, 1).flatten(1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
+        return pooled(self.stages(self.stem(images)))
 
 
 def resnext29_32x4d(*, num_classes: int = 10, in_channels: int = 3) -> ResNeXt:

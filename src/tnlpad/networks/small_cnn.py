@@ -8,8 +8,10 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from tnlpad.networks.network import Network
 
-class SmallCNN(nn.Module):
+
+class SmallCNN(Network):
     """Two strided 3x3 convolutions, a hidden layer, a linear classifier."""
 
     def __init__(self, *, num_classes: int = 10, in_channels: int = 1, width: int = 16, hidden: int = 128) -> None:
@@ -37,10 +39,6 @@ class SmallCNN(nn.Module):
                 f"The images are {height}x{width}, but SmallCNN is made for 8x8: resize them, or use lenet or resnet18."
             )
         return cast(Tensor, self.body(images))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
 
 
 def small_cnn(*, num_classes: int = 10, in_channels: int = 1) -> SmallCNN:

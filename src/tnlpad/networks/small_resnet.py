@@ -6,10 +6,11 @@ in the paper's networks, so σ is judged with the statistics of w = σ + γ.
 """
 
 from itertools import pairwise
-from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from tnlpad.networks.network import Network, pooled
 
 WIDTHS = (32, 64, 128)
 LARGEST_AT_FULL_SIZE = 32
@@ -32,7 +33,7 @@ class Block(nn.Module):
         return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
-class SmallResNet(nn.Module):
+class SmallResNet(Network):
     """Stem, three blocks, average pooling, one linear layer."""
 
     def __init__(self, *, num_classes: int = 10, in_channels: int = 3, image_size: int = 32) -> None:
@@ -49,11 +50,7 @@ class SmallResNet(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
-        return F.adaptive_avg_pool2d(self.blocks(self.stem(images)), 1).flatten(1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
+        return pooled(self.blocks(self.stem(images)))
 
 
 def small_resnet(*, num_classes: int = 10, in_channels: int = 3, image_size: int = 32) -> SmallResNet:

@@ -8,15 +8,14 @@ Max-pooling rounds up, so that the maps of a 28x28 image (28, 14, 7, 4, 2, 1) do
 What is left of larger images is averaged. Weights start as PyTorch's layers start them.
 """
 
-from typing import cast
-
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from tnlpad.networks.network import Network, pooled
 
 STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))  # channels, convolutions before the pooling
 
 
-class VGG(nn.Module):
+class VGG(Network):
     """Five stages of convolutions, each ending in max-pooling, and one linear layer."""
 
     def __init__(self, *, num_classes: int = 10, in_channels: int = 3) -> None:
@@ -34,11 +33,7 @@ class VGG(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
-        return F.adaptive_avg_pool2d(self.stages(images), 1).flatten(1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
+        return pooled(self.stages(images))
 
 
 def vgg19(*, num_classes: int = 10, in_channels: int = 3) -> VGG:

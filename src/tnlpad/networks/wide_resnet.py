@@ -8,19 +8,19 @@ How we differ: weights start as PyTorch's layers start them, where the paper dra
 paper of the decomposition used is not stated; 10, the usual one, is assumed.
 """
 
-from typing import cast
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tnlpad.networks.preact_resnet import preact_stage
+from tnlpad.networks.network import Network, pooled
+from tnlpad.networks.preact_resnet import PreActBlock
+from tnlpad.networks.residual import stage
 
 STEM_CHANNELS = 16
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels before widening, stride of the first block
 BLOCKS_PER_STAGE = 4  # the 28 layers: the stem, two convolutions in each of 12 blocks, three shortcuts
 
 
-class WideResNet(nn.Module):
+class WideResNet(Network):
     """Stem, three stages of blocks, normalisation, average pooling, one linear layer."""
 
     def __init__(self, *, widen: int, num_classes: int = 10, in_channels: int = 3) -> None:
@@ -29,19 +29,14 @@ class WideResNet(nn.Module):
         self.stem = nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)
         self.stages = nn.Sequential()
         for width, stride in STAGES:
-            self.stages.append(preact_stage(channels, widen * width, stride, BLOCKS_PER_STAGE))
+            self.stages.append(stage(PreActBlock, channels, widen * width, stride, BLOCKS_PER_STAGE))
             channels = widen * width
         self.bn = nn.BatchNorm2d(channels)
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
-        maps = F.relu(self.bn(self.stages(self.stem(images))))
-        return F.adaptive_avg_pool2d(maps, 1).flatten(1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits, one row per image."""
-        return cast(Tensor, self.classifier(self.features(images)))
+        return pooled(F.relu(self.bn(self.stages(self.stem(images)))))
 
 
 def wide_resnet28_2(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:

@@ -29,13 +29,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tnlpad.noise.corrupt import legacy_stream
 from tnlpad.noise.labels import checked_labels
-from tnlpad.noise.transition import check_rate
+from tnlpad.noise.transition import check_num_classes, check_rate
 from tnlpad.types import Labels, NoisyLabels
 
 Inputs = Literal["raw", "unit", "standardized"]
 INPUTS: tuple[Inputs, ...] = get_args(Inputs)
 FLIP_RATE_SD = 0.1
-CHUNK_BYTES = 8 * 2**20  # of inputs in double precision at a time
+CHUNK_VALUES = 2**20  # in double precision at a time
 
 Floats = NDArray[np.float64]
 
@@ -142,7 +142,7 @@ class _Features:
 def _corrupt(clean: Labels, features: _Features, num_classes: int, draws: _Draws) -> NoisyLabels:
     given = np.empty_like(clean)
     transition = np.eye(num_classes)
-    chunk = max(1, CHUNK_BYTES // (8 * max(features.size, num_classes)))
+    chunk = _samples_at_a_time(max(features.size, num_classes))
     for label, projection in enumerate(draws.projections):
         members = np.flatnonzero(clean == label)
         total = np.zeros(num_classes)
@@ -173,8 +173,7 @@ def _flip_rates(noise_rate: float, size: int, generator: np.random.Generator) ->
 
 
 def _checked(labels: ArrayLike, images: NDArray[Any], num_classes: int, inputs: Inputs) -> tuple[Labels, _Features]:
-    if num_classes < 2:
-        raise ValueError(f"num_classes={num_classes!r}: a label can only be wrong if there are at least 2 classes.")
+    check_num_classes(num_classes)
     clean = checked_labels(labels, num_classes)
     if images.ndim < 2 or len(images) != len(clean):
         raise ValueError(
@@ -210,10 +209,14 @@ def _moments(images: NDArray[Any]) -> tuple[Floats, Floats]:
 def _mean_power(images: NDArray[Any], around: Floats, power: int) -> Floats:
     """The mean of (x − around)^power over samples and places, a part of the samples at a time."""
     axes = (0, 2, 3) if images.ndim == 4 else tuple(range(images.ndim))
-    chunk = max(1, CHUNK_BYTES // (8 * max(1, images[:1].size)))
+    chunk = _samples_at_a_time(images[:1].size)
     total = np.zeros(1)
     for start in range(0, len(images), chunk):
         values = images[start : start + chunk].astype(np.float64) - around
         total = total + (values**power).sum(axis=axes, keepdims=True)[0]
     size = images.size // (images.shape[1] if images.ndim == 4 else 1)
     return total / max(size, 1)
+
+
+def _samples_at_a_time(values_per_sample: int) -> int:
+    return max(1, CHUNK_VALUES // max(1, values_per_sample))

@@ -9,17 +9,25 @@
 | `none` | the labels as they are |
 """
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeGuard, get_args
 
 import numpy as np
 
+from tnlpad.names import nearest
+
 Kind = Literal["symmetric", "pairflip", "asymmetric", "instance", "human", "matrix", "file", "none"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 RATED: tuple[Kind, ...] = ("symmetric", "pairflip", "asymmetric", "instance")
-FORMS = ", ".join([*(f"{kind}:RATE" for kind in RATED), "human:NAME", "matrix:FILE", "LABELS.npz", "none"])
+FORM: dict[Kind, str] = {
+    **{kind: f"{kind}:RATE" for kind in RATED},
+    "human": "human:NAME",
+    "matrix": "matrix:FILE",
+    "file": "LABELS.npz",
+    "none": "none",
+}
+FORMS = ", ".join(FORM.values())
 LABEL_FILE_SUFFIX = ".npz"
 MATRIX_SUFFIXES = (".npy", ".csv")
 
@@ -73,7 +81,7 @@ def parse_noise(text: str) -> NoiseSpec:
         raise ValueError(f"noise {text!r}: {kind!r} is no kind of noise.{_hint(text)} There are {FORMS}.")
     needed = _needs(kind)
     if bool(argument) != (needed is not None) or (colon and not argument):
-        rule = "takes nothing after its name" if needed is None else f"is written {_form(kind)}"
+        rule = "takes nothing after its name" if needed is None else f"is written {FORM[kind]}"
         raise ValueError(f"noise {text!r}: {kind} noise {rule}.")
     if needed == "noise_rate":
         return NoiseSpec(kind=kind, noise_rate=_rate(text, argument))
@@ -96,17 +104,13 @@ def _is_kind(text: str) -> TypeGuard[Kind]:
     return text in KINDS
 
 
-def _form(kind: Kind) -> str:
-    return next(form for form in FORMS.split(", ") if form.startswith(kind))
-
-
 def _hint(text: str) -> str:
     """A guess at what was meant, misspelt or written as in cell names."""
     kind, _, argument = text.lower().replace("-", ":", 1).partition(":")
-    nearest = difflib.get_close_matches(kind, [each for each in KINDS if each != "file"], n=1, cutoff=0.5)
-    if not nearest:
+    meant = nearest(kind, [each for each in KINDS if each != "file"])
+    if meant is None:
         return ""
-    return f" Did you mean {nearest[0]}{':' + argument if argument and nearest[0] != 'none' else ''}?"
+    return f" Did you mean {meant}{':' + argument if argument and meant != 'none' else ''}?"
 
 
 def _rate(text: str, argument: str) -> float:

@@ -45,7 +45,7 @@ CIFAR100_BLOCK = 5  # classes in a super-class, and in a block of the authors' c
 def symmetric(noise_rate: float, num_classes: int) -> Transition:
     """1 − n on the diagonal, n/(C − 1) elsewhere."""
     check_rate(noise_rate)
-    _check_num_classes(num_classes)
+    check_num_classes(num_classes)
     transition = np.full((num_classes, num_classes), noise_rate / (num_classes - 1))
     np.fill_diagonal(transition, 1 - noise_rate)
     return transition
@@ -53,14 +53,14 @@ def symmetric(noise_rate: float, num_classes: int) -> Transition:
 
 def pairflip(noise_rate: float, num_classes: int) -> Transition:
     """1 − n on the diagonal, n for the next class; the last class goes to the first."""
-    _check_num_classes(num_classes)
+    check_num_classes(num_classes)
     return flips(noise_rate, num_classes, [(label, (label + 1) % num_classes) for label in range(num_classes)])
 
 
 def flips(noise_rate: float, num_classes: int, pairs: Iterable[Flip]) -> Transition:
     """1 − n and n for each pair (from, to); classes without a pair keep their labels."""
     check_rate(noise_rate)
-    _check_num_classes(num_classes)
+    check_num_classes(num_classes)
     transition = np.eye(num_classes)
     seen = set()
     for source, target in pairs:
@@ -184,6 +184,7 @@ def check_protocol(protocol: str) -> None:
         raise ValueError(f"protocol={protocol!r}: must be one of {', '.join(PROTOCOLS)}.")
 
 
-def _check_num_classes(num_classes: int) -> None:
+def check_num_classes(num_classes: int) -> None:
+    """Refuse a number of classes between which nothing can be confused."""
     if num_classes < 2:
         raise ValueError(f"num_classes={num_classes!r}: a label can only be wrong if there are at least 2 classes.")

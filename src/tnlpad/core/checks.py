@@ -1,8 +1,7 @@
-"""What a user may ask of the optimizer: checks of arguments, groups and saved states, and what concerns the base."""
+"""What the optimizer refuses, because it cannot work or would give silently wrong numbers."""
 
 import math
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,25 +9,6 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 
 from tnlpad.core.parts import Parts
-from tnlpad.core.penalties import Penalty
-
-OWN_OPTIONS = ("params", "param_names", "decompose", "gamma_lr_scale")
-
-
-def chosen(
-    short: str,
-    value: float | None,
-    long: str,
-    penalty: Penalty | None,
-    default: Penalty,
-    schedule: Callable[[float], Penalty],
-) -> Penalty | None:
-    """The penalty meant by the shorthand (c1, c2) or by the object, but not by both."""
-    if value is None:
-        return penalty
-    if penalty is not default:
-        raise ValueError(f"{short}={value} and {long}={penalty!r} say the same thing twice: give one of them.")
-    return schedule(value)
 
 
 def check_arguments(
@@ -57,47 +37,6 @@ def check_group(group: dict[str, Any]) -> None:
         raise ValueError("A parameter appears twice in one group, and would be decomposed twice: give each once.")
 
 
-def own_copy(group: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a user's group that we may change, with its parameters as a list."""
-    params = group["params"]
-    return {**group, "params": [params] if isinstance(params, Tensor) else list(params)}
-
-
-def stand_in(groups: list[Any]) -> Tensor:
-    """What the base sees of our first parameter, without its memory: some bases refuse certain shapes."""
-    first = groups[0] if groups else torch.zeros(1)
-    if isinstance(first, dict):
-        first = next(iter(first["params"]), torch.zeros(1))
-    if isinstance(first, tuple):  # (name, parameter)
-        first = first[1]
-    return torch.zeros((), dtype=first.dtype, device=first.device).expand(first.shape)
-
-
-def base_options(group: dict[str, Any]) -> dict[str, Any]:
-    """What of a group the base optimizer is to see."""
-    return {key: value for key, value in group.items() if key not in OWN_OPTIONS}
-
-
-def gamma_rate(group: dict[str, Any]) -> dict[str, Any]:
-    """γ's learning rate, if it is another than σ's; a tensor may have changed in place, so it is taken every step."""
-    scale = group["gamma_lr_scale"]
-    return {} if scale == 1 or "lr" not in group else {"lr": group["lr"] * scale}
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether an option still has the value it had; tensors are compared as objects."""
-    return a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and bool(a == b))
-
-
-def set_option(group: dict[str, Any], key: str, value: Any) -> None:
-    """Write a loaded option into a group."""
-    # A learning rate kept as a tensor may be part of a captured graph: change its value, not the object.
-    if isinstance(group.get(key), Tensor):
-        group[key].fill_(value)
-    else:
-        group[key] = deepcopy(value)
-
-
 def check_proximal(base: Optimizer, every: Sequence[Parts], gamma_update: str) -> None:
     """The soft-threshold is derived for SGD with one learning rate and momentum over everything decomposed."""
     if gamma_update != "proximal":
@@ -112,6 +51,33 @@ def check_proximal(base: Optimizer, every: Sequence[Parts], gamma_update: str) -
             raise ValueError(f'gamma_update="proximal" needs one {option} over all decomposed groups, not {values}.')
     if any(group["nesterov"] or group["maximize"] or not group["momentum"] < 1 for group in groups):
         raise ValueError('gamma_update="proximal" needs momentum < 1, nesterov=False and maximize=False.')
+
+
+def check_trainable(groups: Sequence[dict[str, Any]], every: Sequence[Parts]) -> None:
+    """Refuse a step over groups that are not as they were built, or weights that cannot take one."""
+    built = {id(parts.group): parts.weights for parts in every}
+    for group in groups:
+        weights = group["params"] if group["decompose"] and group["params"] else None
+        if weights is not built.get(id(group)):
+            raise RuntimeError(
+                "A group's `decompose` or `params` changed after the optimizer was built, which it cannot follow: "
+                "build a new optimizer."
+            )
+    for parts in every:
+        parts.require_trainable()
+
+
+def check_capturable(groups: Sequence[dict[str, Any]], base: Optimizer, steps_per_epoch: int | None) -> None:
+    """Refuse to be captured in a CUDA graph with what a replay would not follow."""
+    if steps_per_epoch is not None:
+        raise RuntimeError("A replayed CUDA graph cannot count steps: call start_epoch() between replays.")
+    if not all(isinstance(group["lr"], Tensor) and group["lr"].is_cuda for group in groups):
+        raise RuntimeError(
+            "The learning rate is a number, which a CUDA graph would freeze: build the optimizer with "
+            "lr=torch.tensor(lr, device=...) and change it with lr.fill_()."
+        )
+    if type(base) is SGD and not all(group["fused"] for group in groups):
+        raise RuntimeError("Only torch's fused SGD reads the learning rate on the device: give fused=True.")
 
 
 def check_state(state_dict: dict[str, Any], optimizer: Optimizer) -> None:
