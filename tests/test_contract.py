@@ -1,7 +1,6 @@
 """What every method promises, for every entry of METHODS: a new method is covered by its line in the table."""
 
 import copy
-import io
 import math
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -20,6 +19,7 @@ from tests.methods.problems import (
     noisy_accuracy,
     perceptron,
     same,
+    saved_and_loaded,
     setup_for,
     train,
     weights,
@@ -118,14 +118,6 @@ def test_it_touches_no_global_random_generator(name):
     before = torch.get_rng_state()
     train(build(name, setup), problem, 1)
     assert torch.equal(before, torch.get_rng_state())
-
-
-def saved_and_loaded(state):
-    """Through a file, as checkpoints go: plain tensors and numbers only."""
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
 
 
 @every_method

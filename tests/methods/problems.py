@@ -1,9 +1,11 @@
-"""Small problems that the methods' tests share."""
+"""A small problem that the methods' tests share, and what they do with it. Those to calculate by hand: `tables`."""
 
+import io
 import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +30,6 @@ QUICK: dict[str, dict[str, object]] = {
     "dividemix": {"warmup_epochs": 2, "rampup_epochs": 2, "averaged_losses": 2},
     "dividemix+tnlpad": {"warmup_epochs": 2, "rampup_epochs": 2, "averaged_losses": 2},
 }
-
-LN3, LN9 = math.log(3), math.log(9)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,11 +83,11 @@ def perceptron(seed: int, num_classes: int = 4, *, batchnorm: bool = False, dtyp
 class Points:
     """Points to train on for methods that draw by themselves; an augmented point is moved a little, by steps of 1/50.
 
-    It knows the points and nothing else of a problem.
+    It knows the points and nothing else of a problem. Those that are not at `index` are held out.
     """
 
-    def __init__(self, points: Tensor):
-        self.points, self.index = points, torch.arange(len(points))
+    def __init__(self, points: Tensor, index: Tensor | None = None):
+        self.points, self.index = points, torch.arange(len(points)) if index is None else index
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randint(-2, 3, (count, 2), generator=generator)
@@ -98,13 +98,13 @@ class Points:
     @torch.no_grad()
     def outputs(self, network: nn.Module) -> Tensor:
         modes = {module: module.training for module in network.modules()}
-        logits = network.eval()(self.points)
+        logits = network.eval()(self.points[self.index])
         for module, mode in modes.items():
             module.training = mode
         return logits
 
     def reestimated(self, network: nn.Module) -> AbstractContextManager[None]:
-        return reestimated_batchnorm(network, [self.points[:64]])
+        return reestimated_batchnorm(network, [self.points[self.index[:64]]])
 
 
 def setup_for(problem: Problem, **changes: object) -> Setup:
@@ -170,51 +170,19 @@ def same(first: list[Tensor], second: list[Tensor]) -> bool:
     return len(first) == len(second) and all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-# Problems to calculate by hand: with one-hot images sample i has the logits (weight[0, i], weight[1, i]). A sample of
-# label 0 with logits (m, 0) has p = 1/(1 + e^−m) for its label: ln 9 → 0.9, ln 3 → 0.75, 0 → 0.5, −ln 3 → 0.25, and
-# its loss moves m by (1 − p) per step of 1.
+def two_plain_runs(problem: Problem, epochs: int) -> list[Tensor]:
+    """What Standard makes of the networks 0 and 1."""
+    values = []
+    for k in range(2):
+        network = setup_for(problem).network(k)
+        alone = build("standard", setup_for(problem, network=lambda _, network=network: network))
+        train(alone, problem, epochs)
+        values += weights(alone)
+    return values
 
 
-def table(margins: list[float]) -> nn.Linear:
-    network = nn.Linear(len(margins), 2, bias=False, dtype=torch.float64)
-    with torch.no_grad():
-        network.weight.zero_()
-        network.weight[0] = torch.tensor(margins)
-    return network
-
-
-def table_setup(*margins: list[float], **changes: object) -> Setup:
-    """One table for each network; plain gradient descent of step 1, all labels 0, half of them assumed wrong."""
-    options = {
-        "network": lambda k: table(margins[k]),
-        "sgd": {"lr": 1.0},
-        "labels": torch.zeros(len(margins[0]), dtype=torch.int64),
-        "num_classes": 2,
-        "epochs": 1,
-        "noise_rate": 0.5,
-        "generator": torch.Generator(),
-        **changes,
-    }
-    return Setup(**options)
-
-
-def table_batch(samples: int) -> Batch:
-    return Batch(
-        index=torch.arange(samples),
-        images=torch.eye(samples, dtype=torch.float64),
-        labels=torch.zeros(samples, dtype=torch.int64),
-    )
-
-
-def one_step(method: Method, samples: int) -> float:
-    clock = Clock(epoch=1, epochs=1)
-    method.begin_epoch(clock)
-    return method.step(table_batch(samples), clock).item()
-
-
-def moved(network: nn.Module, margins: list[float]) -> list[float]:
-    """How far each sample's logit of class 0 has moved; that of class 1 moved the other way."""
-    weight = network.weight.detach()
-    change = weight[0] - torch.tensor(margins)
-    assert torch.allclose(weight[1], -change)
-    return change.tolist()
+def saved_and_loaded(state: dict[str, Any]) -> dict[str, Any]:
+    """Through a file, as checkpoints go: plain tensors and numbers only."""
+    torch.save(state, file := io.BytesIO())
+    file.seek(0)
+    return torch.load(file, weights_only=True)

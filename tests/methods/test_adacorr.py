@@ -5,19 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.methods.problems import (
-    LN3,
-    LN9,
-    blobs,
-    build,
-    moved,
-    same,
-    setup_for,
-    table_batch,
-    table_setup,
-    train,
-    weights,
-)
+from tests.methods.problems import blobs, build, same, setup_for, train, weights
+from tests.methods.tables import LN3, LN9, moved, table_batch, table_setup
 from tnlpad.methods.adacorr import corrected, retro_loss
 from tnlpad.types import Clock
 

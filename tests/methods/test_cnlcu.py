@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.methods.problems import blobs, build, same, setup_for, table_setup, train, weights
+from tests.methods.problems import blobs, build, same, setup_for, train, weights
+from tests.methods.tables import table_setup
 from tnlpad.methods.cnlcu import annealed
 from tnlpad.methods.confidence import hard_scores, soft_scores
 from tnlpad.types import Batch, Clock

@@ -5,19 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.methods.problems import (
-    LN3,
-    LN9,
-    blobs,
-    build,
-    moved,
-    one_step,
-    same,
-    setup_for,
-    table_setup,
-    train,
-    weights,
-)
+from tests.methods.problems import blobs, build, same, setup_for, train, two_plain_runs, weights
+from tests.methods.tables import LN3, LN9, moved, one_step, table_setup
 from tnlpad.types import Clock
 
 FIRST, SECOND = [LN9, LN3, 0.0, -LN3], [-LN3, LN3, LN9, 0.0]
@@ -40,13 +29,7 @@ def test_forgetting_nothing_it_is_two_plain_runs():
     problem = blobs()
     method = build("coteaching", setup_for(problem, noise_rate=0.0))
     train(method, problem, 3)
-    plain = []
-    for k in range(2):
-        setup = setup_for(problem)
-        alone = build("standard", setup_for(problem, network=lambda _, k=k, setup=setup: setup.network(k)))
-        train(alone, problem, 3)
-        plain += weights(alone)
-    assert same(weights(method), plain)
+    assert same(weights(method), two_plain_runs(problem, 3))
 
 
 def test_the_selection_starts_anew_every_epoch():

@@ -4,19 +4,8 @@ import math
 
 import pytest
 
-from tests.methods.problems import (
-    LN3,
-    LN9,
-    blobs,
-    build,
-    moved,
-    one_step,
-    same,
-    setup_for,
-    table_setup,
-    train,
-    weights,
-)
+from tests.methods.problems import blobs, build, same, setup_for, train, weights
+from tests.methods.tables import LN3, LN9, moved, one_step, table_setup
 
 # The predicted class is 0 where the margin is positive: the networks disagree about samples 0, 2 and 3.
 FIRST, SECOND = [LN9, LN3, -LN3, -LN9], [-LN3, LN3, LN3, LN9]

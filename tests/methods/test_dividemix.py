@@ -1,13 +1,13 @@
-import io
-import math
-from dataclasses import dataclass
+import copy
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.methods.problems import Points, batches, blobs, build, same, setup_for, train, weights
-from tnlpad.core.penalties import Constant, PowerDecay
+from tests.methods.problems import Points, batches, blobs, build, same, setup_for, train, two_plain_runs
+from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
+from tnlpad.core.penalties import PowerDecay
 from tnlpad.methods.dividemix import (
     Dividemix,
     DividemixConfig,
@@ -16,19 +16,11 @@ from tnlpad.methods.dividemix import (
     SummedLogits,
 )
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
+from tnlpad.methods.peers import NAMES
+from tnlpad.methods.protocol import chosen_by
 from tnlpad.types import Clock
 
-
-@dataclass(frozen=True, kw_only=True)
-class Held(DividemixTnlpadConfig):
-    """γ held at 0."""
-
-    def gamma_penalty(self, epochs):
-        return Constant(math.inf)
-
-
 SHORT = {"warmup_epochs": 2, "rampup_epochs": 2}
-HELD = {"gamma_update": "proximal", "sigma_constraint": False, "init": "zero"}
 
 
 def both(method):
@@ -41,7 +33,7 @@ def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring):
     problem = blobs()
     setups = [setup_for(problem, batchnorm=True) for _ in range(2)]
     plain = Dividemix(DividemixConfig(**SHORT), setups[0])
-    held = Dividemix(Held(**SHORT, **HELD, **wiring), setups[1])
+    held = Dividemix(held_at_zero(DividemixTnlpadConfig)(**SHORT, **HELD, **wiring), setups[1])
     assert train(plain, problem, 5) == train(held, problem, 5)
     assert same(both(plain), both(held))
     assert torch.equal(plain.clean, held.clean)
@@ -62,11 +54,9 @@ def test_the_warm_up_is_plain_training_of_both():
     problem = blobs()
     method = build("dividemix", setup_for(problem))
     train(method, problem, 2)
-    for k, trainee in enumerate(method.trainees):
-        standard = build("standard", setup_for(problem, network=lambda _, k=k: setup_for(problem).network(k)))
-        train(standard, problem, 2)
-        assert same(list(trainee.network.state_dict().values()), list(standard.network.state_dict().values()))
+    assert same(both(method), two_plain_runs(problem, 2))
     assert method.phase == "warm-up"
+    assert all(learnt.all() for learnt in method.selections.values())
 
 
 def test_the_warm_up_may_hold_predictions_back():
@@ -99,6 +89,8 @@ def test_each_network_takes_the_split_of_the_other():
         expected = clean_probability(normalised(losses)).float()
         assert torch.equal(method.clean[k], expected)
         assert torch.equal(list(method.selections.values())[1 - k], expected > 0.5)
+    on_the_border = method.clean[1][7].item()
+    assert not mixing(setup_for(problem), threshold=on_the_border).selections["first"][7]
     first, second = method.selections.values()
     assert not torch.equal(first, second)
     # The tables hold: labelled and two views, unlabelled and two views, for the first network and for the second.
@@ -106,6 +98,20 @@ def test_each_network_takes_the_split_of_the_other():
     for start, labelled in ((0, first), (10, second)):
         assert set(table[:, start].tolist()) <= set(labelled.nonzero().flatten().tolist())
         assert set(table[:, start + 5].tolist()) <= set((~labelled).nonzero().flatten().tolist())
+
+
+def test_samples_that_are_held_out_have_no_part_in_it():
+    problem = blobs()
+    index = torch.randperm(256, generator=torch.Generator().manual_seed(0))[:100]
+    held_out = torch.ones(256, dtype=torch.bool).index_fill(0, index, False)
+    source = Points(problem.points, index)
+    method = mixing(setup_for(problem, source=lambda: source))
+    for k, trainee in enumerate(method.trainees):
+        losses = F.cross_entropy(source.outputs(trainee.network), problem.given[index], reduction="none")
+        assert torch.equal(method.clean[k][index], clean_probability(normalised(losses)).float())
+        assert not list(method.selections.values())[k][held_out].any()
+    assert len(method.rows.table) == 50
+    assert not held_out[method.rows.table[:, [0, 5, 10, 15]]].any()
 
 
 def test_the_mean_of_some_epochs_losses():
@@ -157,6 +163,9 @@ def test_a_step_by_hand():
     problem = blobs()
     method = mixing(setup_for(problem), rampup_epochs=4)
     method.epochs_mixed.fill_(2)
+    method.clean.uniform_(0.2, 0.9, generator=torch.Generator().manual_seed(1))  # so that predictions count as well
+    for start in (1, 6, 11, 16):
+        method.rows.table[:, start : start + 4] *= 25  # views that differ
     batch = batches(problem, 1, size=6)[0]
     rows, mix = method.rows.table[:3].clone(), method.mixing.table[:3].clone()
     expected = []
@@ -184,6 +193,32 @@ def test_a_step_by_hand():
     loss = method.step(batch, Clock(epoch=1, epochs=8))
     assert loss.item() == pytest.approx(sum(expected).item() / 2, rel=1e-5)
     assert method.rows.place.item() == 3
+
+
+def test_who_is_asked_for_what_in_which_mode():
+    """The one that learns guesses in training mode, by 4B views at once; the other in evaluation mode, by 2B."""
+    problem = blobs()
+    method = mixing(setup_for(problem, batchnorm=True))
+    asked = watched({name: trainee.network for name, trainee in zip(NAMES, method.trainees, strict=True)})
+    for _ in range(2):
+        method.step(batches(problem, 1, size=6)[0], Clock(epoch=1, epochs=8))
+    one_step = []
+    for own, other in (NAMES, NAMES[::-1]):
+        one_step += [(own, True, False, 12), (other, False, False, 6), (own, True, True, 12)]
+    assert asked == 2 * one_step
+
+
+def test_guessing_counts_as_four_passes_in_the_statistics():
+    """As the public code makes them; mixed images, which vary less, would fill the half of them and not a quarter."""
+    problem = blobs()
+    method = mixing(setup_for(problem, batchnorm=True))
+    network, seen = method.trainees[0].network, []
+    layer, before = copy.deepcopy(network[0]), network[1].running_mean.clone()
+    network.register_forward_pre_hook(lambda _, images: seen.append(images[0]))
+    method.step(batches(problem, 1)[0], Clock(epoch=1, epochs=8))
+    plain, mixed = (layer(images).mean(0) for images in seen[:2])
+    guessed = 0.9**4 * before + (1 - 0.9**4) * plain
+    torch.testing.assert_close(network[1].running_mean, 0.9 * guessed + 0.1 * mixed)
 
 
 def test_the_unlabelled_term_ramps_up_from_step_to_step():
@@ -221,7 +256,7 @@ def test_an_empty_side_of_the_split_is_all_samples():
             selection.fill_(threshold == 0)
         method._draw()
         start = 5 if threshold == 0 else 0
-        assert set(method.rows.table[:, start].tolist()) <= set(range(40))
+        assert len(set(method.rows.table[:, start].tolist())) == 20  # each at most once in half an epoch's rows
         assert method.step(batches(problem, 1)[0], Clock(epoch=1, epochs=8)).isfinite()
 
 
@@ -254,12 +289,23 @@ def test_after_the_warm_up_sigma_is_the_network():
     assert all(trainee.has_gamma() for trainee in method.trainees)
     with method.judged["both"]() as network:
         assert torch.equal(network.first[0].weight, sigma[0][0])
-    statistics = method.trainees[0].network[1].running_mean.clone()
+    of_w = method.trainees[0].network[1].running_mean.clone()
     method.begin_epoch(Clock(epoch=3, epochs=8))
     for trainee, kept in zip(method.trainees, sigma, strict=True):
         assert trainee.optimizer is trainee.plain
         assert torch.equal(trainee.network[0].weight, kept[0])
-    assert torch.equal(method.trainees[0].network[1].running_mean, statistics)  # those for the split came and went
+        # What the network guesses with, and goes on from, are statistics of σ: of the 64 points that Points takes.
+        seen = trainee.network[0](problem.points[:64])
+        torch.testing.assert_close(trainee.network[1].running_mean, seen.mean(0))
+        torch.testing.assert_close(trainee.network[1].running_var, seen.var(0))
+        assert trainee.network[1].momentum == 0.1
+        assert trainee.network[1].training
+    assert not torch.allclose(method.trainees[0].network[1].running_mean, of_w, atol=0.01)
+    # By now there is nothing but σ to split with.
+    twin = build("dividemix+tnlpad", setup_for(problem, batchnorm=True), split_with="w")
+    train(twin, problem, 2)
+    twin.begin_epoch(Clock(epoch=3, epochs=8))
+    assert torch.equal(twin.clean, method.clean)
 
 
 def test_decomposed_all_along_sigma_or_w_is_asked():
@@ -272,6 +318,35 @@ def test_decomposed_all_along_sigma_or_w_is_asked():
     warm_up = [curve[:16] for curve in curves.values()]
     assert warm_up[0] == warm_up[1] == warm_up[2]
     assert len({tuple(curve) for curve in curves.values()}) == 3
+
+
+def test_sigma_splits_with_statistics_of_its_own():
+    problem = blobs()
+    source = Points(problem.points)
+    by_sigma, by_w = (
+        build("dividemix+tnlpad", setup_for(problem, batchnorm=True), decompose_in="all", split_with=part)
+        for part in ("sigma", "w")
+    )
+    for method in (by_sigma, by_w):
+        train(method, problem, 2)
+        method.begin_epoch(Clock(epoch=3, epochs=8))
+
+    def believed(network):
+        losses = F.cross_entropy(source.outputs(network), problem.given, reduction="none")
+        return clean_probability(normalised(losses)).float()
+
+    for k, trainee in enumerate(by_sigma.trainees):
+        with trainee.holding("sigma") as network, source.reestimated(network):
+            assert torch.equal(by_sigma.clean[k], believed(network))
+            of_sigma = network[1].running_mean.clone()
+        assert torch.equal(by_w.clean[k], believed(by_w.trainees[k].network))
+        assert not torch.equal(by_sigma.clean[k], by_w.clean[k])
+        with by_sigma.judged["both"]() as network:
+            assert torch.equal((network.first, network.second)[k][1].running_mean, of_sigma)
+
+
+def test_w_may_be_judged():
+    problem = blobs()
     by_w = build("dividemix+tnlpad", setup_for(problem), decompose_in="all", judge_by="w")
     train(by_w, problem, 1)
     weight = by_w.trainees[0].network[0].weight.clone()
@@ -279,20 +354,28 @@ def test_decomposed_all_along_sigma_or_w_is_asked():
         assert torch.equal(network.first[0].weight, weight)
 
 
+def test_w_may_choose_the_epoch_for_sigma():
+    """As in the paper's authors' code, where the one that is shipped is still σ."""
+    problem = blobs()
+    usual, by_w = (
+        build("dividemix+tnlpad", setup_for(problem), **judging) for judging in ({}, {"judge_by": "sigma_chosen_by_w"})
+    )
+    assert list(usual.judged) == list(chosen_by(usual)) == ["both"]
+    assert list(by_w.judged) == ["both", "both_w"]
+    assert list(by_w.reported) == ["both"]
+    assert list(chosen_by(by_w)) == ["both_w"]
+    train(by_w, problem, 1)
+    parts = next(iter(by_w.trainees[0].parts().values()))
+    for name, held in (("both", parts["sigma"]), ("both_w", parts["sigma"] + parts["gamma"])):
+        with by_w.judged[name]() as network:
+            assert torch.equal(network.first[0].weight, held)
+
+
 @pytest.mark.parametrize("decompose_in", ["warmup", "all"])
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_reloaded_in_any_phase_it_goes_on_bit_for_bit(decompose_in, after):
-    problem = blobs()
-    method = build("dividemix+tnlpad", setup_for(problem, batchnorm=True), decompose_in=decompose_in)
-    train(method, problem, after)
-    torch.save(method.state_dict(), file := io.BytesIO())
-    file.seek(0)
-    expected = train(method, problem, range(after + 1, 6))
-    fresh = build("dividemix+tnlpad", setup_for(problem, batchnorm=True, seed=9), decompose_in=decompose_in)
-    train(fresh, problem, 4)  # from a later phase back into an earlier one
-    fresh.load_state_dict(torch.load(file, weights_only=True))
-    assert train(fresh, problem, range(after + 1, 6)) == expected
-    assert same(weights(fresh), weights(method))
+    make = partial(build, "dividemix+tnlpad", decompose_in=decompose_in)
+    assert_it_goes_on(make, blobs(), after=after, last=5, from_epoch=4)  # from a later phase back into an earlier one
 
 
 def test_it_divides_right_from_wrong():
@@ -319,6 +402,11 @@ def test_it_divides_right_from_wrong():
 def test_settings_that_cannot_work_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         build("dividemix", setup_for(blobs()), **setting)
+
+
+def test_a_clock_that_stands_still_is_refused():
+    with pytest.raises(ValueError, match="warmup_clock=0: must be at least 1"):
+        build("dividemix+tnlpad", setup_for(blobs()), warmup_clock=0)
 
 
 def test_images_in_files_are_refused():

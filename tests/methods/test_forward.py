@@ -1,4 +1,4 @@
-"""A batch of one sample under BatchNorm."""
+"""A batch of one sample under BatchNorm, and passes that count for more than one."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.methods.problems import perceptron
 from tnlpad.methods import forward as module
-from tnlpad.methods.forward import forward, mean_loss
+from tnlpad.methods.forward import counted_as, forward, mean_loss
 
 
 def test_a_batch_is_what_the_network_makes_of_it():
@@ -29,6 +29,22 @@ def test_one_sample_is_normalised_by_the_running_statistics():
         network(point)  # what torch does by itself
     network.eval()
     assert torch.equal(outputs, network(point))
+
+
+def test_a_pass_may_count_as_several():
+    """In the running statistics; outputs are the same, and later passes count as one again."""
+    points = torch.randn(50, 2)
+    network, twin = (nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2, momentum=None)) for _ in range(2))
+    with counted_as(3, network):
+        outputs = network(points)
+    for _ in range(3):
+        assert torch.equal(twin(points), outputs)
+    torch.testing.assert_close(network[0].running_mean, twin[0].running_mean)
+    torch.testing.assert_close(network[0].running_var, twin[0].running_var)
+    torch.testing.assert_close(network[1].running_mean, twin[1].running_mean)
+    with pytest.raises(ZeroDivisionError), counted_as(3, network):
+        raise ZeroDivisionError
+    assert [layer.momentum for layer in network] == [0.1, None]
 
 
 def test_other_layers_stay_in_training_mode_and_frozen_ones_frozen():

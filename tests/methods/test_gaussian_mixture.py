@@ -17,13 +17,13 @@ def losses(seed, samples=2000, wrong=0.4):
     return normalised(torch.from_numpy(random.permutation(np.concatenate([small, large]))))
 
 
-def by_scikit_learn(values, mixture):
+def by_scikit_learn(values, mixture, **changes):
     """Its posterior of the lower component, from this start."""
     weights, means, variances = (part.numpy() for part in mixture)
     column = values.numpy()[:, None]
     model = GaussianMixture(
         2,
-        **SETTINGS,
+        **{**SETTINGS, **changes},
         weights_init=weights,
         means_init=means[:, None],
         precisions_init=1 / variances[:, None, None],
@@ -57,6 +57,18 @@ def test_from_any_start():
     _, expected = by_scikit_learn(values, start)
     ours = posterior(values, fit(values, start, floor=SETTINGS["reg_covar"]))
     assert np.abs(ours.numpy() - expected).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_it_goes_on_for_ten_rounds_at_most():
+    values = losses(4)
+    start = Mixture(*torch.tensor([[0.3, 0.7], [0.1, 0.4], [0.02, 0.3]], dtype=torch.float64))
+    model, expected = by_scikit_learn(values, start, tol=0)
+    assert model.n_iter_ == 10
+    ours = posterior(values, fit(values, start, tolerance=0, floor=SETTINGS["reg_covar"]))
+    assert np.abs(ours.numpy() - expected).max() < 1e-6
+    on_and_on = posterior(values, fit(values, start, max_iterations=20, tolerance=0, floor=SETTINGS["reg_covar"]))
+    assert np.abs(on_and_on.numpy() - expected).max() > 1e-3
 
 
 def test_two_rounds_by_hand():

@@ -6,18 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.methods.problems import (
-    LN3,
-    LN9,
-    blobs,
-    build,
-    one_step,
-    same,
-    setup_for,
-    table_setup,
-    train,
-    weights,
-)
+from tests.methods.problems import blobs, build, same, setup_for, train, two_plain_runs, weights
+from tests.methods.tables import LN3, LN9, one_step, table_setup
 from tnlpad.methods.jocor import joint_losses
 
 
@@ -67,13 +57,7 @@ def test_without_agreement_and_forgetting_nothing_it_is_two_plain_runs():
     problem = blobs()
     method = build("jocor", setup_for(problem, noise_rate=0.0), co_lambda=0.0)
     train(method, problem, 3)
-    plain = []
-    for k in range(2):
-        setup = setup_for(problem)
-        alone = build("standard", setup_for(problem, network=lambda _, k=k, setup=setup: setup.network(k)))
-        train(alone, problem, 3)
-        plain += weights(alone)
-    assert same(weights(method), plain)
+    assert same(weights(method), two_plain_runs(problem, 3))
 
 
 @pytest.mark.parametrize("co_lambda", [-0.1, 1.0, math.nan])

@@ -53,6 +53,14 @@ def test_it_starts_as_the_student_and_follows():
         assert mine[0, 0].item() == pytest.approx(expected)
 
 
+def test_it_starts_as_a_decomposed_student():
+    """Whose weight is not the one that its network was made with, but σ + γ."""
+    student, teacher = pair(TnlpadConfig())
+    assert student.has_gamma()
+    for mine, theirs in zip(teacher.network.parameters(), student.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
 def test_early_steps_count_more():
     student, teacher = pair(decay=0.999)
     with torch.no_grad():

@@ -1,29 +1,19 @@
-import io
 import math
 import re
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.methods.problems import Points, batches, blobs, build, noisy_accuracy, same, setup_for, train, weights
-from tnlpad.core.penalties import Constant
-from tnlpad.methods.protocol import schedule_epoch
+from tests.methods.problems import Points, batches, blobs, build, noisy_accuracy, same, setup_for, train
+from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
+from tnlpad.methods.protocol import chosen_by, schedule_epoch
 from tnlpad.methods.self_ensemble import SelfConfig, SelfEnsemble, SelfTnlpadConfig, Standing, agreeing, lengths
+from tnlpad.methods.trainee import any_nonzero
 from tnlpad.types import Clock
 
-
-@dataclass(frozen=True, kw_only=True)
-class Held(SelfTnlpadConfig):
-    """γ held at 0."""
-
-    def gamma_penalty(self, epochs):
-        return Constant(math.inf)
-
-
 SHORT = {"iterations": 3, "first_share": 0.4, "ema_decay": 0.9, "consistency_rampup": 2}
-HELD = {"gamma_update": "proximal", "sigma_constraint": False, "init": "zero"}
 
 
 @pytest.mark.parametrize("wiring", [{}, {"filter_with": "w"}, {"decompose": "first"}, {"restart_decomposition": True}])
@@ -32,7 +22,7 @@ def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring):
     problem = blobs()
     setups = [setup_for(problem, batchnorm=True) for _ in range(2)]
     plain = SelfEnsemble(SelfConfig(**SHORT), setups[0])
-    held = SelfEnsemble(Held(**SHORT, **HELD, **wiring), setups[1])
+    held = SelfEnsemble(held_at_zero(SelfTnlpadConfig)(**SHORT, **HELD, **wiring), setups[1])
     assert train(plain, problem, 8) == train(held, problem, 8)
     assert plain.at == held.at
     assert plain.at.iteration > 0
@@ -100,6 +90,65 @@ def test_an_iteration_ends_after_its_epochs_and_starts_from_the_best():
     assert not any(buffer.any() for buffer in momentum)
     # Two epochs in place of three: the schedule is gone through faster.
     assert schedule_epoch(method, Clock(epoch=4, epochs=8)) == 2
+
+
+def test_all_of_the_best_model_comes_back():
+    """Student and teacher, weights and their parts, and BatchNorm's statistics of both."""
+    problem = blobs()
+    method = build("self+tnlpad", setup_for(problem, batchnorm=True))
+
+    def model():
+        parts = [own[part] for own in method.student.parts().values() for part in ("sigma", "gamma")]
+        networks = [method.student.network, method.teacher.network]
+        values = [value for network in networks for value in network.state_dict().values()]
+        return [value.clone() for value in (*values, *parts, *method.teacher.sigma, *method.teacher.gamma)]
+
+    for epoch, accuracy in enumerate((0.5, 0.7, 0.6), start=1):
+        one_epoch(method, problem, epoch, accuracy)
+        if epoch == 2:
+            best = model()
+    assert not any(torch.equal(now, then) for now, then in zip(model(), best, strict=True))
+    method.begin_epoch(Clock(epoch=4, epochs=8))
+    assert method.at.iteration == 1
+    assert same(model(), best)
+
+
+def test_consistency_counts_more_from_epoch_to_epoch():
+    """exp(−5·(1 − j/4)²) in the epochs j = 0, 1, 2, … of every iteration, at a weight of 10."""
+    problem = blobs()
+    method = build("self", setup_for(problem), consistency_rampup=4)
+    for epoch, j in enumerate((0, 1, 2, 0, 1), start=1):
+        one_epoch(method, problem, epoch, 0.1 * epoch)
+        assert method.weight.item() == pytest.approx(10 * math.exp(-5 * (1 - j / 4) ** 2))
+
+
+def test_who_is_asked_for_what_in_which_mode():
+    """The teacher in training mode as well, whose BatchNorm statistics are its own."""
+    problem = blobs()
+    method = build("self", setup_for(problem, batchnorm=True))
+    asked = watched({"teacher": method.teacher.network, "student": method.student.network})
+    for epoch in (1, 2):
+        asked.clear()
+        one_epoch(method, problem, epoch, 0.1 * epoch)
+        assert asked[:-1] == 8 * [("teacher", True, False, 64), ("student", True, True, 64)]
+        assert asked[-1] == ("teacher", False, False, 256)  # for the ensemble
+
+
+def test_samples_that_are_held_out_have_no_part_in_it():
+    problem = blobs()
+    index = torch.randperm(256, generator=torch.Generator().manual_seed(0))[:100]
+    held_out = torch.ones(256, dtype=torch.bool).index_fill(0, index, False)
+    method = build("self", setup_for(problem, source=lambda: Points(problem.points, index)))
+    assert method.selections["labelled"].equal(~held_out)
+    method.at = Standing(epoch=3, best=0.5, ended=True)
+    method.kept[-1].copy_(F.one_hot(problem.given[index], 4))
+    method.kept[-1][:30] = 0.25
+    method.begin_epoch(Clock(epoch=4, epochs=8))
+    expected = torch.zeros(256, dtype=torch.bool).index_fill(0, index[30:], True)
+    expected[index[:30]] = problem.given[index[:30]] == 0  # the first of equals
+    assert method.selections["labelled"].equal(expected)
+    assert len(method.rows.table) == 100
+    assert set(method.rows.table[:, 0].tolist()) == set(expected.nonzero().flatten().tolist())
 
 
 def test_labels_come_back():
@@ -190,6 +239,16 @@ def test_who_predicts():
         assert torch.equal(network[0].weight, sigma[0])
 
 
+def test_w_may_choose_the_epoch_for_sigma():
+    """As in the paper's authors' code."""
+    by_w = build("self+tnlpad", setup_for(blobs()), judge_by="sigma_chosen_by_w")
+    assert list(by_w.judged) == ["sigma", "w"]
+    assert list(by_w.reported) == ["sigma"]
+    assert list(chosen_by(by_w)) == ["w"]
+    for name, who in (("self", "teacher"), ("self+tnlpad", "sigma")):
+        assert list(chosen_by(build(name, setup_for(blobs())))) == [who]
+
+
 @pytest.mark.parametrize("part", ["sigma", "w"])
 def test_the_filter_asks_sigma_or_w(part):
     problem = blobs()
@@ -215,6 +274,11 @@ def test_where_the_decomposition_is_active():
         method.begin_epoch(Clock(epoch=4, epochs=8))
         assert method.at.iteration == 1
     assert always.student.has_gamma()
+    assert any_nonzero(always.teacher.gamma)
+    for method in (first, anew):
+        assert not any_nonzero(method.teacher.gamma)
+        for (weight, _), sigma in zip(method.teacher.decomposed, method.teacher.sigma, strict=True):
+            assert torch.equal(weight, sigma)
     assert always.student.optimizer.epoch == 4
     assert first.phase == "plain"
     assert first.optimizers == [first.student.plain]
@@ -226,17 +290,8 @@ def test_where_the_decomposition_is_active():
 @pytest.mark.parametrize("wiring", [{"decompose": "first"}, {"restart_decomposition": True}])
 @pytest.mark.parametrize("after", [2, 3, 5])
 def test_reloaded_in_any_phase_it_goes_on_bit_for_bit(wiring, after):
-    problem = blobs()
-    method = build("self+tnlpad", setup_for(problem, batchnorm=True), **wiring)
-    train(method, problem, after)
-    torch.save(method.state_dict(), file := io.BytesIO())
-    file.seek(0)
-    expected = train(method, problem, range(after + 1, 9))
-    fresh = build("self+tnlpad", setup_for(problem, batchnorm=True, seed=9), **wiring)
-    train(fresh, problem, 6)  # from a later phase back into an earlier one
-    fresh.load_state_dict(torch.load(file, weights_only=True))
-    assert train(fresh, problem, range(after + 1, 9)) == expected
-    assert same(weights(fresh), weights(method))
+    make = partial(build, "self+tnlpad", **wiring)
+    assert_it_goes_on(make, blobs(), after=after, last=8, from_epoch=6)  # from a later phase back into an earlier one
 
 
 def test_it_filters_wrong_labels():
@@ -256,7 +311,8 @@ def test_it_filters_wrong_labels():
         ({"iteration_patience": 0}, "iteration_patience=0: must be at least 1"),
         ({"first_share": 0.0}, r"first_share=0.0: must lie in \(0, 1\]"),
         ({"ensemble_momentum": 1.0}, r"ensemble_momentum=1.0: must lie in \[0, 1\)"),
-        ({"consistency_weight": -1.0}, "must be >= 0"),
+        ({"consistency_weight": -1.0}, "consistency_weight=-1.0: must be >= 0"),
+        ({"consistency_rampup": -1}, "consistency_rampup=-1: must be >= 0"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(setting, message):

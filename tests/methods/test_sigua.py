@@ -6,20 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.methods.problems import (
-    LN3,
-    LN9,
-    batches,
-    blobs,
-    build,
-    in_double,
-    moved,
-    one_step,
-    setup_for,
-    table_setup,
-    train,
-    weights,
-)
+from tests.methods.problems import batches, blobs, build, in_double, setup_for, train, weights
+from tests.methods.tables import LN3, LN9, moved, one_step, table_setup
 from tnlpad.methods.selection import forget_rate
 from tnlpad.methods.sigua import kept_and_ascent
 

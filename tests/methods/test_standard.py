@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.methods.problems import LN3, LN9, blobs, build, moved, one_step, setup_for, table_setup
+from tests.methods.problems import blobs, build, setup_for
+from tests.methods.tables import LN3, LN9, moved, one_step, table_setup
 
 
 def test_the_step_by_hand():

@@ -21,19 +21,22 @@ stands for B labelled and B unlabelled samples, and both sides of the split are 
 again where they are too small (`rows`). Of the loader's batches only the warm-up uses the images.
 
 With TNLPAD (`decompose_in="warmup"`) both networks are decomposed in the warm-up, the only time when given labels are
-learnt as they are; then σ stays as the network. β2 runs so fast that the end of the warm-up is epoch `warmup_clock` of
-the paper's. With `decompose_in="all"` the decomposition goes on to the end, and `split_with`, `guess_with` and
-`judge_by` say where σ or w is used; where σ splits or is judged, BatchNorm's statistics are estimated for it.
+learnt as they are; then σ stays as the network, with its momentum and with BatchNorm statistics estimated anew. β2 runs
+so fast that the end of the warm-up is epoch `warmup_clock` of the paper's. With `decompose_in="all"` the decomposition
+goes on to the end, and `split_with`, `guess_with` and `judge_by` say where σ or w is used; where σ splits or is judged,
+BatchNorm's statistics are estimated for it, and where it guesses they are those of training.
 
 How we differ from the public code: both networks take a step in turn where it trains one for an epoch and then the
-other; an epoch is as many images as the training split has, not one pass over the labelled set; the training network's
-passes for its own guesses are one pass, so BatchNorm sees all 4B images together; the epoch is chosen by noisy
-validation and not on the test set; an empty side of a split is replaced by all samples.
+other, and warm up on the same batches; an epoch is as many images as the training split has, not one pass over the
+labelled set; the training network's four passes for its own guesses are one, in which BatchNorm sees all 4B images
+together, counted as four in its running statistics, which mixed images would otherwise fill by half; the epoch is
+chosen by noisy validation and not on the test set; an empty side of a split is replaced by all samples.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -43,7 +46,7 @@ from torch.optim import Optimizer
 
 from tnlpad.core.penalties import Penalty
 from tnlpad.methods.casting import casting_anew
-from tnlpad.methods.forward import forward
+from tnlpad.methods.forward import counted_as, forward
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
 from tnlpad.methods.mixing import (
     linear_ramp,
@@ -55,14 +58,14 @@ from tnlpad.methods.mixing import (
     soft_cross_entropy,
     squared_distance,
 )
+from tnlpad.methods.peers import NAMES
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.tnlpad import TnlpadConfig
-from tnlpad.methods.trainee import Part, Trainee
+from tnlpad.methods.tnlpad import Part, TnlpadConfig
+from tnlpad.methods.trainee import Trainee
 from tnlpad.types import Batch, Clock
 
-NAMES = ("first", "second")
 VIEWS = 4  # two of a labelled sample, two of an unlabelled one
 
 
@@ -133,11 +136,14 @@ class Dividemix:
         self.config, self.generator, self.labels = config, setup.generator, setup.labels
         own = config if isinstance(config, DividemixTnlpadConfig) else None
         self.source = setup.required_source("dividemix" if own is None else "dividemix+tnlpad")
+        self.split_with: Part = "w" if own is None else own.split_with
+        self.guess_with: Part = "w" if own is None else own.guess_with
+        self.drops_gamma = own is not None and own.decompose_in == "warmup"
         decomposed = own if own is not None and own.decomposes() else None
         penalty = None if decomposed is None else decomposed.penalty(setup.epochs)
         self.trainees = [Trainee(setup.network(k), setup, decomposed, penalty) for k in range(2)]
         self.both = SummedLogits(*(trainee.network for trainee in self.trainees))
-        self.judged: Judged = {"both": self._judging}
+        self.judged, self.chosen_by = self._judged(own)
         self.reported = ("both",)
         self.phase = "warm-up"
         device = setup.labels.device
@@ -147,7 +153,7 @@ class Dividemix:
         }
         # What each network says of every sample: its losses of the last epochs, newest first, and w of them.
         self.losses = torch.zeros(2, config.averaged_losses, len(self.index), dtype=torch.float64, device=device)
-        self.losses_known = 0
+        self.divided = 0  # how often
         self.clean = torch.zeros(2, len(setup.labels), device=device)
         self.epochs_mixed = torch.zeros((), device=device)
         self.columns = self.source.draw(1, torch.Generator()).shape[1]
@@ -160,17 +166,18 @@ class Dividemix:
     def optimizers(self) -> Sequence[Optimizer]:
         return [trainee.optimizer for trainee in self.trainees]
 
-    def _part(self, use: Literal["split_with", "guess_with", "judge_by"]) -> Part:
-        if not isinstance(self.config, DividemixTnlpadConfig):
-            return "w"
-        chosen = self.config.reported() if use == "judge_by" else getattr(self.config, use)
-        return "sigma" if chosen == "sigma" else "w"
+    def _judged(self, own: DividemixTnlpadConfig | None) -> tuple[Judged, Sequence[str]]:
+        """What is judged, and which of it chooses the epoch; w is judged beside σ only where it chooses for it."""
+        reported: Part = "w" if own is None else own.reported()
+        if own is None or own.chosen_by() == reported:
+            return {"both": partial(self._judging, reported)}, ("both",)
+        return {"both": partial(self._judging, reported), "both_w": partial(self._judging, "w")}, ("both_w",)
 
     @contextmanager
-    def _judging(self) -> Iterator[nn.Module]:
+    def _judging(self, part: Part) -> Iterator[nn.Module]:
         with ExitStack() as stack:
             for trainee in self.trainees:
-                stack.enter_context(self._holding(trainee, self._part("judge_by")))
+                stack.enter_context(self._holding(trainee, part))
             yield self.both
 
     @contextmanager
@@ -187,6 +194,8 @@ class Dividemix:
         self.phase = "mixing" if mixing else "warm-up"
         if mixing:
             self.epochs_mixed.fill_(clock.epoch - 1 - self.config.warmup_epochs)
+            if self.drops_gamma:
+                self._drop_gamma()
             self._divide()
             self._draw()
         else:
@@ -196,31 +205,30 @@ class Dividemix:
             trainee.begin_epoch()
 
     @torch.no_grad()
-    def _divide(self) -> None:
-        """What each network thinks of every label, and by that what the other is to believe."""
-        for k, trainee in enumerate(self.trainees):
-            with self._dividing(trainee) as network:
-                losses = F.cross_entropy(self.source.outputs(network), self.labels[self.index], reduction="none")
-            self.losses[k] = self.losses[k].roll(1, 0)
-            self.losses[k, 0] = normalised(losses)
-            known = self.losses[k, : self.losses_known + 1]
-            self.clean[k, self.index] = clean_probability(known.mean(0)).float()
-        self.losses_known = min(self.losses_known + 1, self.config.averaged_losses - 1)
-        for k, name in enumerate(NAMES):
-            self.selections[name].copy_(self.clean[1 - k] > self.config.threshold)
-
-    @contextmanager
-    def _dividing(self, trainee: Trainee) -> Iterator[nn.Module]:
-        """The network that splits; where the decomposition ends here, γ is left behind on the way."""
-        if isinstance(self.config, DividemixTnlpadConfig) and self.config.decompose_in == "warmup":
+    def _drop_gamma(self) -> None:
+        """σ stays as the network, and BatchNorm's statistics become those of σ. A γ of 0 leaves all as it is."""
+        for trainee in self.trainees:
             had_gamma = trainee.has_gamma()
             trainee.drop_gamma()
             if had_gamma:
                 with self.source.reestimated(trainee.network):
-                    yield trainee.network
-                return
-        with self._holding(trainee, self._part("split_with")) as network:
-            yield network
+                    fitting = [buffer.clone() for buffer in trainee.network.buffers()]
+                for buffer, value in zip(trainee.network.buffers(), fitting, strict=True):
+                    buffer.copy_(value)
+
+    @torch.no_grad()
+    def _divide(self) -> None:
+        """What each network thinks of every label, and by that what the other is to believe."""
+        for k, trainee in enumerate(self.trainees):
+            with self._holding(trainee, self.split_with) as network:
+                losses = F.cross_entropy(self.source.outputs(network), self.labels[self.index], reduction="none")
+            self.losses[k] = self.losses[k].roll(1, 0)
+            self.losses[k, 0] = normalised(losses)
+            known = self.losses[k, : self.divided + 1]  # of all epochs so far, or of as many as there is room for
+            self.clean[k, self.index] = clean_probability(known.mean(0)).float()
+        self.divided += 1
+        for k, name in enumerate(NAMES):
+            self.selections[name].copy_(self.clean[1 - k] > self.config.threshold)
 
     def _draw(self) -> None:
         """An epoch's images for each network from both sides of its split, and how they are mixed."""
@@ -274,7 +282,7 @@ class Dividemix:
     @torch.no_grad()
     def _targets(self, k: int, images: Tensor, labelled: Tensor) -> Tensor:
         """Class probabilities for all views: refined labels for the first half, guesses for the second."""
-        with self._guessing(k) as own:
+        with self._guessing(k) as own, counted_as(VIEWS, own):
             first, second, *of_unlabelled = forward(own, images).float().softmax(1).chunk(VIEWS)
         with self._guessing(1 - k) as other:
             other.eval()
@@ -286,7 +294,7 @@ class Dividemix:
         return torch.cat([p_x, p_x, p_u, p_u])
 
     def _guessing(self, k: int) -> AbstractContextManager[nn.Module]:
-        return self.trainees[k].holding(self._part("guess_with"))
+        return self.trainees[k].holding(self.guess_with)
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {"losses": self.losses, "clean": self.clean, "epochs_mixed": self.epochs_mixed}
@@ -297,7 +305,7 @@ class Dividemix:
             **state_of([trainee.network for trainee in self.trainees], self.optimizers, self._tensors()),
             "decomposed": [trainee.decomposed for trainee in self.trainees],
             "phase": self.phase,
-            "losses_known": self.losses_known,
+            "divided": self.divided,
             "generator": self.generator.get_state(),
         }
 
@@ -305,7 +313,7 @@ class Dividemix:
         for trainee, decomposed in zip(self.trainees, state["decomposed"], strict=True):
             trainee.decomposed = decomposed
         restore(state, [trainee.network for trainee in self.trainees], self.optimizers, self._tensors())
-        self.phase, self.losses_known = state["phase"], state["losses_known"]
+        self.phase, self.divided = state["phase"], state["divided"]
         self.generator.set_state(state["generator"].cpu())
 
 
@@ -318,5 +326,7 @@ def _check(config: DividemixConfig) -> None:
     for name in ("temperature", "mixing_alpha"):
         if not getattr(config, name) > 0:
             raise ValueError(f"{name}={getattr(config, name)}: must be > 0.")
+    if isinstance(config, DividemixTnlpadConfig) and config.warmup_clock < 1:
+        raise ValueError(f"warmup_clock={config.warmup_clock}: must be at least 1, an epoch of the paper's.")
     if config.lambda_u < 0:
         raise ValueError(f"lambda_u={config.lambda_u}: must be >= 0; 0 switches the unlabelled term off.")

@@ -5,7 +5,8 @@ sample: torch then raises, or takes the statistics of one image. For such a batc
 statistics instead and leave them as they are. Every method calls the network through here, so all of them agree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -28,6 +29,21 @@ def forward(network: nn.Module, images: Tensor) -> Tensor:
         for layer in layers:
             layer.train()
     return outputs
+
+
+@contextmanager
+def counted_as(passes: int, network: nn.Module) -> Iterator[None]:
+    """Within the block a pass moves BatchNorm's running statistics as far as so many passes of like batches would."""
+    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    try:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            if momentum is not None:  # or else they are the mean over all passes
+                layer.momentum = 1 - (1 - momentum) ** passes
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
 
 
 def mean_loss(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:

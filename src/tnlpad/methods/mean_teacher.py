@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tnlpad.methods.protocol import Source
-from tnlpad.methods.trainee import Part, Trainee, any_nonzero
+from tnlpad.methods.tnlpad import Part
+from tnlpad.methods.trainee import Trainee, any_nonzero
 
 
 def ramp_up(epoch: float, length: int) -> float:
@@ -60,17 +61,15 @@ class MeanTeacher:
         """One step of the average, after one of the student."""
         self.steps += 1
         share = torch.maximum(1 / (self.steps + 1), torch.full_like(self.steps, 1 - self.decay))
-        if not self.student.decomposed:
-            _approach(list(self.network.parameters()), list(self.student.network.parameters()), share)
-            return
-        parts = self.student.parts()
+        parts = self.student.parts()  # none once γ has been dropped
         pairs = zip(self.network.parameters(), self.student.network.parameters(), strict=True)
         ordinary = [(mine, theirs) for mine, theirs in pairs if theirs not in parts]
         if ordinary:
             _approach([mine for mine, _ in ordinary], [theirs for _, theirs in ordinary], share)
-        _approach(self.sigma, [own["sigma"] for _, own in self.decomposed], share)
-        _approach(self.gamma, [own["gamma"] for _, own in self.decomposed], share)
-        self._hold("w")
+        if parts:
+            _approach(self.sigma, [own["sigma"] for _, own in self.decomposed], share)
+            _approach(self.gamma, [own["gamma"] for _, own in self.decomposed], share)
+            self._hold("w")
 
     @torch.no_grad()
     def _hold(self, part: Part) -> None:

@@ -41,8 +41,8 @@ from tnlpad.methods.mean_teacher import MeanTeacher, consistency, ramp_up
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.tnlpad import TnlpadConfig
-from tnlpad.methods.trainee import Part, Trainee
+from tnlpad.methods.tnlpad import Part, TnlpadConfig
+from tnlpad.methods.trainee import Trainee
 from tnlpad.types import Batch, Clock
 
 
@@ -117,7 +117,8 @@ class SelfEnsemble:
         # For each image of an epoch: a labelled sample, its two views, and the teacher's view of the loader's sample.
         self.rows = Rows(len(self.index), 1 + 3 * self.columns, dtype=torch.int64, device=device)
         self.kept = [tensor.detach().clone() for tensor in self._live()]
-        self.judged, self.reported = self._judged()
+        self.filter_with: Part = "w" if decomposed is None else decomposed.filter_with
+        self.judged, self.reported, self.chosen_by = self._judged(decomposed)
 
     @property
     def optimizers(self) -> Sequence[Optimizer]:
@@ -136,14 +137,16 @@ class SelfEnsemble:
     def finished(self) -> bool:
         return self.at.finished
 
-    def _judged(self) -> tuple[Judged, Sequence[str]]:
+    def _judged(self, decomposed: SelfTnlpadConfig | None) -> tuple[Judged, Sequence[str], Sequence[str]]:
+        """What is judged, which of it is reported, and which chooses the epoch."""
         who = self.config.predict_with
-        if not isinstance(self.config, SelfTnlpadConfig):
+        if decomposed is None:
             other = "student" if who == "teacher" else "teacher"
-            return {name: partial(self._holding, name, "w") for name in (who, other)}, (who,)
-        reported = self.config.reported()
+            return {name: partial(self._holding, name, "w") for name in (who, other)}, (who,), (who,)
+        reported = decomposed.reported()
         parts: list[Part] = ["sigma", "w"] if reported == "sigma" else ["w", "sigma"]
-        return {part: partial(self._holding, who, part) for part in parts}, (reported,)
+        judged: Judged = {part: partial(self._holding, who, part) for part in parts}
+        return judged, (reported,), (decomposed.chosen_by(),)
 
     @contextmanager
     def _holding(self, who: str, part: Part) -> Iterator[nn.Module]:
@@ -184,8 +187,7 @@ class SelfEnsemble:
 
     @torch.no_grad()
     def end_epoch(self, validation_accuracy: float) -> None:
-        part: Part = self.config.filter_with if isinstance(self.config, SelfTnlpadConfig) else "w"
-        with self._holding(self.config.predict_with, part) as network:
+        with self._holding(self.config.predict_with, self.filter_with) as network:
             predictions = self.source.outputs(network).softmax(1)
         self.ensemble.lerp_(predictions, 1 - self.config.ensemble_momentum)
         if validation_accuracy > self.at.best:
@@ -251,5 +253,6 @@ def _check(config: SelfConfig) -> None:
         raise ValueError(f"first_share={config.first_share}: must lie in (0, 1], a share of the run's epochs.")
     if not 0 <= config.ensemble_momentum < 1:
         raise ValueError(f"ensemble_momentum={config.ensemble_momentum}: must lie in [0, 1).")
-    if config.consistency_weight < 0 or config.consistency_rampup < 0:
-        raise ValueError("consistency_weight and consistency_rampup must be >= 0; a weight of 0 switches the term off.")
+    for name in ("consistency_weight", "consistency_rampup"):
+        if not getattr(config, name) >= 0:
+            raise ValueError(f"{name}={getattr(config, name)}: must be >= 0; a weight of 0 switches the term off.")

@@ -26,6 +26,7 @@ from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
 
 GammaFamily = Literal["power", "constant", "linear", "exponential", "step"]
+Part = Literal["sigma", "w"]  # what a decomposed network holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,15 +58,14 @@ class TnlpadConfig:
             raise ValueError(f"gamma_family={self.gamma_family!r}: choose one of {', '.join(families)}.")
         return families[self.gamma_family]
 
-    def reported(self) -> str:
+    def reported(self) -> Part:
         """Which weights to judge by: with γ unconstrained σ means nothing, so the paper then uses w."""
         if self.judge_by not in ("auto", "sigma", "w", "sigma_chosen_by_w"):
             raise ValueError(f'judge_by={self.judge_by!r}: choose "auto", "sigma", "w" or "sigma_chosen_by_w".')
-        if self.judge_by != "auto":
-            return self.judge_by.removesuffix("_chosen_by_w")
-        return "sigma" if self.gamma_constraint else "w"
+        by_w = self.judge_by == "w" or (self.judge_by == "auto" and not self.gamma_constraint)
+        return "w" if by_w else "sigma"
 
-    def chosen_by(self) -> str:
+    def chosen_by(self) -> Part:
         """Which weights choose the epoch."""
         return "w" if self.judge_by == "sigma_chosen_by_w" else self.reported()
 
@@ -74,7 +74,7 @@ class Tnlpad:
     """One network, one decomposing optimizer."""
 
     def __init__(
-        self, network: nn.Module, optimizer: Decomposition, reported: str, chosen_by: str | None = None
+        self, network: nn.Module, optimizer: Decomposition, reported: Part, chosen_by: Part | None = None
     ) -> None:
         self.network, self.optimizer = network, optimizer
         self.optimizers: Sequence[Optimizer] = [optimizer]

@@ -7,7 +7,6 @@ the decomposition is plain SGD, and dropping it changes nothing.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +15,7 @@ from torch.optim import SGD, Optimizer
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import Penalty
 from tnlpad.methods.protocol import Setup
-from tnlpad.methods.tnlpad import TnlpadConfig, decomposition
-
-Part = Literal["sigma", "w"]
+from tnlpad.methods.tnlpad import Part, TnlpadConfig, decomposition
 
 
 class Trainee:
