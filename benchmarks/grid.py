@@ -63,7 +63,6 @@ def planning_seconds(records: int) -> dict[str, float]:
         out = Path(folder)
         planned = plan(every, seeds=seeds)[:records]
         for each in planned:
-            assert each.config is not None
             finish(each.config.run_id, each.config.to_json(), out)
         shutil.rmtree(out / planned[-1].config.run_id)
         os.sync()

@@ -46,7 +46,7 @@ def test_json_is_exactly_one_document(run, tmp_path):
 
 
 def test_tuning(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiment, "TUNE_LEARNING_RATES", (0.01,))
+    monkeypatch.setattr("tnlpad.experiments.demo.runs.TUNE_LEARNING_RATES", (0.01,))
     result = run("--out", tmp_path, "--seeds", 1, "--tune")
     assert result.exit_code == 0
     assert "chosen" in result.stdout

@@ -15,8 +15,7 @@ from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.experiments.reproduce import experiments, plan, select
 from tnlpad.experiments.run import run
-from tnlpad.methods import METHODS
-from tnlpad.paper.cells import SMOKE_METHODS
+from tnlpad.experiments.tsne import Shown
 from tnlpad.records.store import RunFolder, find_runs
 
 # A part of the grid, so that figures are not computed beside it.
@@ -104,17 +103,6 @@ def test_json_has_an_entry_for_every_run(out):
         "seconds_left": entries[0]["seconds_left"],
         "problem": None,
     }
-
-
-def test_what_is_not_available_yet_is_said(out, monkeypatch):
-    known = {name: entry for name, entry in METHODS.items() if name in SMOKE_METHODS}
-    monkeypatch.setattr("tnlpad.experiments.reproduce.METHODS", known)
-    result = reproduce("semi_supervised", "--dry-run", "--out", out)
-    assert result.exit_code == 0
-    assert "not available yet" in result.stdout
-    assert "the method self is not available yet" in message(result)
-    entries = json.loads(reproduce("semi_supervised", "--dry-run", "--json", "--seeds", 1, "--out", out).stdout)
-    assert {(each["run_id"], each["state"], each["command"]) for each in entries} == {(None, "not available yet", None)}
 
 
 @pytest.mark.parametrize("target", ["beta", "datasets"])
@@ -287,7 +275,7 @@ def test_ray_is_asked_for_fractions_of_a_gpu(out, monkeypatch):
 
 
 def test_extras_are_computed_after_the_runs_and_their_failures_told(out, monkeypatch):
-    def broken(out, **_):
+    def broken(*_, **__):
         raise RuntimeError("no luck")
 
     monkeypatch.setattr("tnlpad.experiments.tsne.compute", broken)
@@ -300,22 +288,22 @@ def test_extras_are_computed_after_the_runs_and_their_failures_told(out, monkeyp
 
 
 def test_a_computed_figure_is_the_one_that_was_asked_for(out, monkeypatch):
-    asked = {}
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, **options: asked.update(options))
+    asked = []
+    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, shown, **_: asked.append(shown))
     words = ["--seeds", 3, "--protocol", "authors", "--set", "batch_size=32", "--device", "cpu", "--out", out]
     result = reproduce("tsne", *words)
     assert result.exit_code == 0, result.output
-    assert (asked["seed"], asked["protocol"], asked["settings"]) == (3, "authors", {"batch_size": "32"})
+    assert asked == [Shown(seed=3, protocol="authors", settings={"batch_size": "32"})]
     assert result.stdout == f"Tables and figures: tnlpad report {out} --out report\n"
 
 
 def test_as_parts_of_a_grid_computed_figures_are_as_ever(out, monkeypatch):
-    asked = {}
+    asked = []
     monkeypatch.setattr("tnlpad.experiments.grid.run_grid", lambda *_, **__: (_ for _ in ()))
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, **options: asked.update(options))
+    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, shown, **_: asked.append(shown))
     monkeypatch.setattr("tnlpad.experiments.parameter_space.compute", lambda *_, **__: None)
     result = reproduce("smoke", "--seeds", "3-4", "--patience", 9, "--device", "cpu", "--out", out)
-    assert (asked["seed"], asked["settings"]) == (1, {"epochs": 40, "milestones": [30]})
+    assert [(each.seed, each.settings) for each in asked] == [(1, {"epochs": 40, "milestones": [30]})]
     assert "are for the runs: tsne and parameter_space are computed as ever." in result.stderr
 
 

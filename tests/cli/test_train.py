@@ -4,13 +4,11 @@ import re
 import signal
 import subprocess
 import sys
-import types
 
 import pytest
 from typer.testing import CliRunner
 
 from tnlpad.cli import app
-from tnlpad.cli.train import _line, _scalars
 from tnlpad.records.store import RunFolder
 
 SMALL = ["--noise", "symmetric:0.4", "--set", "epochs=2", "--set", "batch_size=256"]
@@ -260,62 +258,6 @@ def test_an_interrupt_is_130_and_the_same_command_goes_on(out, tmp_path):
     assert numbers[0] == numbers[1]
 
 
-# TensorBoard
-
-
-class Writer:
-    """What we use of TensorBoard's."""
-
-    made: "list[Writer]" = []  # noqa: RUF012
-
-    def __init__(self, folder, purge_step):
-        self.folder, self.purge_step, self.scalars, self.closed = folder, purge_step, {}, False
-        Writer.made.append(self)
-
-    def add_scalar(self, name, value, epoch):
-        self.scalars[name, epoch] = value
-
-    def close(self):
-        self.closed = True
-
-
-def test_tensorboard_gets_every_number(out, monkeypatch):
-    module = types.ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = Writer
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    monkeypatch.setattr(Writer, "made", [])
-    assert train("digits", *SMALL, "--out", out, "--tensorboard").exit_code == 0
-    (writer,) = Writer.made
-    folder = only_run(out)
-    assert (writer.folder, writer.purge_step, writer.closed) == (str(folder.path / "tensorboard"), 1, True)
-    for record in folder.epochs():
-        assert writer.scalars["train_loss", record["epoch"]] == record["train_loss"]
-        assert writer.scalars["judged/sigma/memorised", record["epoch"]] == record["judged"]["sigma"]["memorised"]
-    assert len(writer.scalars) == sum(len(list(_scalars(record))) for record in folder.epochs())
-    assert train("digits", *SMALL, "--out", out, "--tensorboard").exit_code == 0
-    assert len(Writer.made) == 1  # a finished run is left as it is
-
-
-def test_tensorboard_itself_reads_them(out):
-    pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'tnlpad[tracking]'")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    assert train("digits", *SMALL, "--out", out, "--tensorboard").exit_code == 0
-    folder = only_run(out)
-    events = EventAccumulator(str(folder.path / "tensorboard")).Reload()
-    losses = {event.step: event.value for event in events.Scalars("train_loss")}
-    assert losses == {record["epoch"]: pytest.approx(record["train_loss"]) for record in folder.epochs()}
-    assert "judged/sigma/memorised" in events.Tags()["scalars"]
-
-
-def test_tensorboard_that_is_not_installed(out, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    result = train("digits", *SMALL, "--out", out, "--tensorboard")
-    assert result.exit_code == 1
-    assert "tnlpad[tracking]" in result.stderr
-    assert list(out.iterdir()) == []
-
-
 # What people see
 
 
@@ -329,13 +271,6 @@ def test_the_help_fits_80_columns():
         assert option in text
     for sentence in ("goes on from its last checkpoint when the same command is given again", "tnlpad by default"):
         assert sentence in text
-
-
-def test_the_line_of_an_epoch_leaves_room_for_the_bar():
-    judged = {"sigma": {"validation_loss": 12.3456}}
-    record = {"epoch": 100, "train_loss": 12.3456, "validation_accuracy": 1.0, "test_accuracy": 1.0, "judged": judged}
-    assert _line(record, 100) == "100/100 loss 12.346 validation 12.346, 100.0 % test 100.0 %"
-    assert len(_line(record, 100)) <= 80 - 11 - 8  # the bar, and the time left
 
 
 @pytest.mark.parametrize("verb", ["train", "tune"])

@@ -5,7 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tnlpad.cli import app
-from tnlpad.cli.tune import seed_list
+from tnlpad.cli.tune import _print_curve
+from tnlpad.experiments.tune import Tried, document
 
 SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256"]
 
@@ -34,11 +35,14 @@ def test_json_is_exactly_one_document(tmp_path):
     assert result.stderr == ""
 
 
-def test_seeds():
-    assert seed_list("1-3") == [1, 2, 3]
-    assert seed_list("1,2,5-6") == [1, 2, 5, 6]
-    with pytest.raises(ValueError, match="write 1-3 or 1,2,5"):
-        seed_list("one")
+def test_the_labels_that_chose_are_named(capsys):
+    tried = [
+        Tried(value=1.0, accuracies=(0.5,), run_ids=("one",)),
+        Tried(value=2.0, accuracies=(0.6,), run_ids=("two",)),
+    ]
+    _print_curve(tried, "c2", "clean")
+    assert "Clean validation accuracy" in capsys.readouterr().out
+    assert document(tried, "c2", "clean")["selection"].startswith("highest mean clean validation accuracy")
 
 
 @pytest.mark.parametrize(

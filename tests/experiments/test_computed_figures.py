@@ -52,13 +52,15 @@ def test_what_has_no_meaning_is_refused(name, options, message):
 @pytest.mark.parametrize("smoke", [True, False])
 def test_tsne_is_asked_for_the_right_thing(tmp_path, monkeypatch, smoke):
     given = {}
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, **options: given.update(options, out=out))
+    monkeypatch.setattr(
+        "tnlpad.experiments.tsne.compute", lambda out, shown, **options: given.update(options, out=out, shown=shown)
+    )
     wanted = Variation(seed=2, protocol="authors", settings={"batch_size": "32"})
     assert compute_figure("tsne", tmp_path, wanted, smoke=smoke, **HERE) is None
     assert (given["out"], given["root"], given["device"]) == (tmp_path, None, "cpu")
-    assert (given["seed"], given["protocol"]) == (2, "authors")
-    assert given.get("dataset") == ("digits" if smoke else None)
-    assert given["settings"] == {**({"epochs": 40, "milestones": [30]} if smoke else {}), "batch_size": "32"}
+    shown = given["shown"]
+    assert (shown.seed, shown.protocol, shown.dataset) == (2, "authors", "digits" if smoke else "cifar10")
+    assert shown.settings == {**({"epochs": 40, "milestones": [30]} if smoke else {}), "batch_size": "32"}
 
 
 def test_parameter_space_is_asked_for_the_right_thing(tmp_path, monkeypatch):
@@ -106,7 +108,9 @@ def test_parameter_space_is_computed_once_for_each_variation(tmp_path, monkeypat
     first = content(few)
     assert (first["real_run"]["seed"], first["real_run"]["settings"]) == (1, {"epochs": 1, "batch_size": 256})
     with monkeypatch.context() as patch:
-        patch.setattr("tnlpad.experiments.parameter_space.two_weights", lambda problem: pytest.fail("computed again"))
+        patch.setattr(
+            "tnlpad.experiments.parameter_space.figure.two_weights", lambda problem: pytest.fail("computed again")
+        )
         assert content(few) == first
     assert content(Variation(seed=2, settings=few.settings))["real_run"]["seed"] == 2
     (tmp_path / "parameter_space.json").write_text("{")

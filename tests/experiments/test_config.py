@@ -5,7 +5,7 @@ import shlex
 import numpy as np
 import pytest
 
-from tnlpad.cli.train import pair
+from tnlpad.cli.options import read_settings
 from tnlpad.data.catalogue import CATALOGUE
 from tnlpad.experiments.config import (
     DATASET_DEFAULTS,
@@ -464,7 +464,7 @@ def test_the_command_makes_the_same_run(words, settings):
     said = list(zip(options[::2], options[1::2], strict=True))
     by_name = {name.removeprefix("--"): value for name, value in said if name != "--set"}
     by_name["seed"] = int(by_name["seed"])
-    again = configure(dataset, settings=dict(pair(value) for name, value in said if name == "--set"), **by_name)
+    again = configure(dataset, settings=read_settings(value for name, value in said if name == "--set"), **by_name)
     assert again.run_id == config.run_id
 
 

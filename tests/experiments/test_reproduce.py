@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from tnlpad.experiments import reproduce
 from tnlpad.experiments.config import RunConfig, configure, departures
 from tnlpad.experiments.reproduce import (
     TITLES,
@@ -15,8 +14,7 @@ from tnlpad.experiments.reproduce import (
     select,
 )
 from tnlpad.experiments.run import run
-from tnlpad.methods import METHODS
-from tnlpad.paper.cells import FIGURES, SMOKE, SMOKE_METHODS, TABLES
+from tnlpad.paper.cells import FIGURES, SMOKE, TABLES
 
 SMALL = {"epochs": 2, "batch_size": 256}
 
@@ -46,7 +44,7 @@ def runs(target, **options):
 def test_how_many_runs(target, count):
     planned = runs(target)
     assert len(planned) == count
-    names = [each.run_id for each in planned if each.run_id is not None]
+    names = [each.run_id for each in planned]
     assert len(set(names)) == len(names)
 
 
@@ -57,7 +55,7 @@ def test_with_seeds_given_there_is_a_run_for_each():
 
 
 def test_a_run_serves_every_cell_that_needs_it():
-    every = {each.run_id: each for each in runs("all", seeds=[1]) if each.run_id}
+    every = {each.run_id: each for each in runs("all", seeds=[1])}
     by_cell = {name: each for each in every.values() for name in each.serves}
     shared = by_cell["simulated/cifar10/symmetric-0.4/tnlpad"]
     assert set(shared.serves) == {
@@ -68,7 +66,7 @@ def test_a_run_serves_every_cell_that_needs_it():
         "memorisation/cifar10/symmetric-0.4/tnlpad",
         "norms/cifar10/symmetric-0.4/tnlpad",
     }
-    assert by_cell.keys() == {each.name for each in experiments("all") if each.method in METHODS}
+    assert by_cell.keys() == {each.name for each in experiments("all")}
 
 
 def test_a_cell_with_fewer_trials_is_served_by_fewer_seeds():
@@ -114,23 +112,6 @@ def test_seeds_make_the_same_run_as_configuring_each():
         again = configure(each.config.dataset, settings=own, **words)
         assert isinstance(again, RunConfig)
         assert again.run_id == each.run_id
-
-
-@pytest.fixture
-def without_semi_supervised(monkeypatch):
-    """As a version without these methods would have it."""
-    known = {name: entry for name, entry in METHODS.items() if name in SMOKE_METHODS}
-    assert len(known) < len(METHODS)
-    monkeypatch.setattr(reproduce, "METHODS", known)
-
-
-@pytest.mark.usefixtures("without_semi_supervised")
-def test_what_cannot_be_run_yet_is_in_the_plan():
-    planned = runs("semi_supervised", seeds=[1])
-    assert {each.obstacle for each in planned} == {
-        f"the method {name} is not available yet" for name in ("self", "self+tnlpad", "dividemix", "dividemix+tnlpad")
-    }
-    assert all(each.config is None and each.run_id is None for each in planned)
 
 
 def test_smoke_has_every_method_and_figure():
@@ -229,13 +210,6 @@ def test_runs_that_share_a_gpu_take_longer_each(tmp_path):
     planned = plan(select(experiments("simulated"), only=["mnist"], methods=["standard"]), seeds=[1], device="cuda")
     alone, shared = (look(planned[:1], tmp_path, "cuda", at_once)[0].seconds_left for at_once in (1, 20))
     assert shared > alone
-
-
-@pytest.mark.usefixtures("without_semi_supervised")
-def test_look_at_what_cannot_be_run_yet(tmp_path):
-    (each, *_) = look(runs("semi_supervised", seeds=[1]), tmp_path, "cpu")
-    assert (each.state, each.problem) == ("not available yet", "the method self is not available yet")
-    assert left_to_run([each]) == []
 
 
 def test_absent_datasets(tmp_path):

@@ -12,7 +12,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-import tnlpad.experiments.prepare as preparing
 import tnlpad.experiments.run as running
 import tnlpad.records.store as store
 import tnlpad.training.checkpoint as checkpoint
@@ -148,7 +147,7 @@ def test_the_test_set_never_chooses(tmp_path, monkeypatch):
             dataset.labels[:] = np.random.default_rng(0).permutation(dataset.labels)
         return dataset
 
-    monkeypatch.setattr(preparing, "load", shuffled)
+    monkeypatch.setattr("tnlpad.experiments.prepare.data.load", shuffled)
     fooled = run(small(), tmp_path / "b")
     numbers = [[record["test_accuracy"] for record in folder.epochs()] for folder in (honest, fooled)]
     assert numbers[0] != numbers[1]
@@ -213,13 +212,6 @@ def test_what_cannot_start_leaves_no_trace(tmp_path, config, message):
     with pytest.raises((ValueError, TypeError), match=message):
         run(config(), tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_network_that_cannot_take_the_images():
-    with torch.random.fork_rng():
-        network = torch.nn.Conv2d(1, 1, 9)
-    with pytest.raises(ValueError, match=r"conv9 cannot take images of 1 × 8 × 8 .*another network"):
-        preparing._require_fit("conv9", network, torch.zeros(1, 1, 8, 8))
 
 
 def stopped(tmp_path):

@@ -74,7 +74,7 @@ def test_the_test_set_is_not_looked_at(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tuning, "run", lambda *words, **options: Watched(run(*words, **options)))
     tried = tune(rows_of(field="c2", values=["1"], seeds=[1]), "c2", tmp_path)
-    assert "test" not in str(document(tried, "c2"))
+    assert "test" not in str(document(tried, "c2", "noisy"))
     with pytest.raises(AssertionError, match="looked at"):
         NoTest({"chosen": {"test_accuracy": 1}})["chosen"]["test_accuracy"]
 
@@ -105,7 +105,7 @@ def test_the_first_of_the_highest_wins():
 
 
 def test_the_document():
-    assert document([tried(1.0, 0.5), tried(2.0, 0.75)], "c2") == {
+    assert document([tried(1.0, 0.5), tried(2.0, 0.75)], "c2", "noisy") == {
         "field": "c2",
         "chosen": 2.0,
         "selection": "highest mean noisy validation accuracy, each run at its own best epoch; first of equals",

@@ -1,12 +1,15 @@
 """A plan of runs in words and numbers: how they stand, how long the rest takes, and what failed."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tnlpad.cli.output import say
+from tnlpad.cli.grid_plan import Plan, absent_here, seen_runs
+from tnlpad.cli.output import print_json, say
 from tnlpad.cli.where import Where
 
 if TYPE_CHECKING:
@@ -18,15 +21,59 @@ SHOWN_FAILURES = 5  # of each kind
 LONG_SECONDS = 3600
 
 
-def print_states(seen: "Sequence[Seen]") -> None:
+def show_plan(plan: Plan, where: Where, as_json: bool) -> None:
+    """What would be done, and how long it takes."""
+    from tnlpad.experiments.reproduce import TITLES
+
+    seen = seen_runs(plan, where)
+    if as_json:
+        print_json([_entry(each, {}) for each in seen])
+        return
+    typer.echo(f"{plan.target}: {TITLES[plan.target]}")
+    if seen:
+        _print_states(seen)
+        typer.echo(what_is_left(seen, where))
+        if not where.on_gpu:
+            _print_gpu_hours(seen)
+    if plan.figures:
+        what = "Computed as well, beyond that estimate" if seen else "Computed, without an estimate"
+        typer.echo(f"{what}: {', '.join(plan.figures)}.")
+    if not seen and not plan.figures:
+        typer.echo(f"Needs no runs: `{_report(where.out)}` has it.")
+    problems = [*(each.problem for each in seen if each.problem), *absent_here(seen, where).values()]
+    for problem in dict.fromkeys(problems):
+        say(f"Note: {problem}")
+
+
+def show_end(plan: Plan, failures: "Mapping[str, Failure]", where: Where, as_json: bool) -> None:
+    """What was done, and what failed."""
+    seen = seen_runs(plan, where)
+    if as_json:
+        print_json([_entry(each, failures) for each in seen])
+    elif not seen and not plan.figures:
+        typer.echo(f"{plan.target} needs no runs: `{_report(where.out)}` has it.")
+    else:
+        if seen:
+            done = sum(each.state == "done" for each in seen)
+            typer.echo(f"{done:,} of {_runs_are(len(seen))} done. Records: {where.out}")
+        typer.echo(f"Tables and figures: {_report(where.out)}")
+    if failures:
+        _say_failures(seen, failures)
+
+
+def _report(out: Path) -> str:
+    return shlex.join(["tnlpad", "report", str(out), "--out", "report"])
+
+
+def _print_states(seen: "Sequence[Seen]") -> None:
     """How many runs stand how, dataset by dataset."""
     from rich.console import Console
     from rich.table import Table
 
-    from tnlpad.experiments.reproduce import ALL_STATES
+    from tnlpad.experiments.grid import STATES
 
     counts = Counter((each.planned.experiment.dataset, each.state) for each in seen)
-    states = [state for state in ALL_STATES if any(each.state == state for each in seen)]
+    states = [state for state in STATES if any(each.state == state for each in seen)]
     table = Table()
     table.add_column("runs")
     for heading in (*states, "all"):
@@ -61,18 +108,21 @@ def what_is_left(seen: "Sequence[Seen]", where: Where) -> str:
     basis = ", ".join(f"{sources[source]:,} {words}" for source, words in known.items() if sources[source])
     # Each run has a core of its own; those on a GPU slow each other down.
     seconds = sum(each.seconds_left or 0.0 for each in left) / (where.jobs if on_gpu else 1)
-    most = "at most " if any(each.planned.config and each.planned.config.patience for each in left) else ""
+    most = "at most " if any(each.planned.config.patience for each in left) else ""
     took = machine_time(seconds, "GPU" if on_gpu else "CPU")
     at_once = (
         f", {duration(max(1.0, seconds / where.jobs))} with --jobs {where.jobs}"
         if not on_gpu and not where.on_ray
         else ""
     )
-    runs = "1 run is" if len(left) == 1 else f"{len(left):,} runs are"
-    return f"{runs} left, {most}about {took}{at_once}. Estimated: {basis}."
+    return f"{_runs_are(len(left))} left, {most}about {took}{at_once}. Estimated: {basis}."
 
 
-def print_gpu_hours(seen: "Sequence[Seen]") -> None:
+def _runs_are(count: int) -> str:
+    return f"{count:,} {'run is' if count == 1 else 'runs are'}"
+
+
+def _print_gpu_hours(seen: "Sequence[Seen]") -> None:
     """What the same would take on the GPU that was measured, where a CPU takes long."""
     from tnlpad.cli.grid_progress import machine_time
     from tnlpad.experiments.estimate import seconds_left, step_times
@@ -88,7 +138,7 @@ def print_gpu_hours(seen: "Sequence[Seen]") -> None:
         )
 
 
-def entry(each: "Seen", failures: "Mapping[str, Failure]") -> dict[str, Any]:
+def _entry(each: "Seen", failures: "Mapping[str, Failure]") -> dict[str, Any]:
     """A run of `--json`."""
     from tnlpad.experiments.config import command
 
@@ -102,21 +152,21 @@ def entry(each: "Seen", failures: "Mapping[str, Failure]") -> dict[str, Any]:
         "network": planned.experiment.resolved_network,
         "seed": planned.seed,
         "cells": list(planned.serves),
-        "command": command(planned.config) if planned.config is not None else None,
+        "command": command(planned.config),
         "seconds_left": each.seconds_left,
-        "problem": str(failures[name]) if (name := planned.run_id or "") in failures else each.problem,
+        "problem": str(failures[planned.run_id]) if planned.run_id in failures else each.problem,
     }
 
 
-def say_failures(seen: "Sequence[Seen]", failures: "Mapping[str, Failure]") -> None:
+def _say_failures(seen: "Sequence[Seen]", failures: "Mapping[str, Failure]") -> None:
     """Each problem once, with the runs that have it; of a bug, where the first of them says where it is."""
     from tnlpad.experiments.config import command
 
-    commands = {each.planned.run_id: command(each.planned.config) for each in seen if each.planned.config is not None}
+    commands = {each.planned.run_id: command(each.planned.config) for each in seen}
     say(f"Error: {len(failures)} failed. The others are kept; give the command again to try these again.")
     for problem in dict.fromkeys(failure.error for failure in failures.values()):
         alike = {name: failure for name, failure in failures.items() if failure.error == problem}
-        say(f"- {next((each for each in alike.values() if each.traceback), next(iter(alike.values())))}")
+        say(f"- {max(alike.values(), key=lambda failure: failure.traceback is not None)}")
         for name in list(alike)[:SHOWN_FAILURES]:
             say(f"    {commands.get(name, name)}")
         if len(alike) > SHOWN_FAILURES:

@@ -1,37 +1,22 @@
 """`tnlpad noise`: make labels wrong in a known way, keep them in a file to be used again, and show what was done."""
 
-import shlex
-import tempfile
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.output import fail, print_json, say, write_bytes
+from tnlpad.cli.exit_codes import exit_codes
+from tnlpad.cli.noise_words import described, made, print_result
+from tnlpad.cli.options import Protocol, Quiet
+from tnlpad.cli.output import fail, make_writable, print_json, say, write_bytes
 
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import DatasetInfo
     from tnlpad.noise import LabelFile, NoiseSpec
     from tnlpad.types import ImageFiles, NoisyLabels, RawDataset
 
-BAD_DATA = 3
 PICTURE_SUFFIXES = (".png", ".svg")
-
-
-class Protocol(StrEnum):
-    """The two readings of the paper."""
-
-    paper = "paper"
-    authors = "authors"
-
-
-class Inputs(StrEnum):
-    """What instance noise sees of the images."""
-
-    raw = "raw"
-    unit = "unit"
-    standardized = "standardized"
+Inputs = Literal["raw", "unit", "standardized"]
 
 
 def noise(
@@ -49,13 +34,13 @@ def noise(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The labels are a function of it.")] = 1,
     protocol: Annotated[
         Protocol, typer.Option(help="Asymmetric noise as the paper says, or as its authors' code does.")
-    ] = Protocol.paper,
+    ] = "paper",
     legacy_stream: Annotated[
         bool, typer.Option("--legacy-stream", help="Draw as the authors' code does, from NumPy's old generator.")
     ] = False,
     inputs: Annotated[
         Inputs, typer.Option(help="What instance noise sees: pixels of 0 to 255, of 0 to 1, or standardized ones.")
-    ] = Inputs.raw,
+    ] = "raw",
     root: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the datasets are; $TNLPAD_DATA or a cache if not given."),
@@ -63,44 +48,27 @@ def noise(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png|svg", help="Draw which labels became which.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
 ) -> None:
     """Make the training labels of a dataset wrong in a known way and write them to a file.
 
     Example: tnlpad noise digits --noise symmetric:0.4 --out labels.npz --picture transition.png
     """
-    spec, info = _asked(dataset, kind)
-    _check_outputs(out, picture)
-    from tnlpad.data import DataError
-    from tnlpad.noise import NoiseDataError
-
-    try:
-        content, class_names = _labels(spec, info, seed, protocol, legacy_stream, inputs, root, quiet)
-    except (DataError, NoiseDataError) as error:
-        fail(str(error), code=BAD_DATA)
-    except ValueError as error:
-        fail(str(error), code=2)
-    try:
-        document = _write(content, class_names, out, picture)
-    except OSError as error:
-        fail(
-            f"cannot write {error.filename or out} ({error.strerror or error}). Free some space, or name another file."
-        )
-    if as_json:
-        print_json(document)
-    else:
-        _print_result(document)
-
-
-def _asked(dataset: str, kind: str) -> "tuple[NoiseSpec, DatasetInfo]":
     from tnlpad.data.catalogue import find
     from tnlpad.noise import parse_noise
 
-    try:
-        return parse_noise(kind), find(dataset)
-    except ValueError as error:
-        fail(str(error), code=2)
+    with exit_codes():
+        spec, info = parse_noise(kind), find(dataset)
+        _check_outputs(out, picture)
+        content, class_names = _labels(spec, info, seed, protocol, legacy_stream, inputs, root, quiet)
+    document = described(content, class_names)
+    checksum = _write(content, class_names, out, picture)
+    document |= {"file": str(out), "checksum": checksum, "picture": None if picture is None else str(picture)}
+    if as_json:
+        print_json(document)
+    else:
+        print_result(document)
 
 
 def _check_outputs(out: Path, picture: Path | None) -> None:
@@ -118,9 +86,7 @@ def _check_outputs(out: Path, picture: Path | None) -> None:
 
 def _make_folder(path: Path, option: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        make_writable(path.parent)
     except OSError as error:
         fail(
             f"{option} {path}: its folder cannot be written to ({error.strerror or error}). Name a file in a folder "
@@ -155,8 +121,8 @@ def _labels(
         images=_images(spec, info, raw),
         coarse=CIFAR100_SUPERCLASS if base == "cifar100" else None,
         human=human,
-        protocol=protocol.value,
-        inputs=inputs.value,
+        protocol=protocol,
+        inputs=inputs,
         legacy=legacy_stream,
     )
     if spec.kind == "file" and spec.file:
@@ -168,8 +134,8 @@ def _labels(
         # The file may be passed on: the name of a matrix says enough, and folders of this machine are no one's concern.
         noise=f"matrix:{spec.file.name}" if spec.file else str(spec),
         seed=seed,
-        protocol=protocol.value,
-        inputs=inputs.value if spec.kind == "instance" else None,
+        protocol=protocol,
+        inputs=inputs if spec.kind == "instance" else None,
         legacy_stream=legacy_stream,
     )
     return content, raw.class_names
@@ -203,101 +169,22 @@ def _human_labels(spec: "NoiseSpec", info: "DatasetInfo", root: Path | None) -> 
     return human_labels(name, spec.human, root)
 
 
-def _write(content: "LabelFile", class_names: tuple[str, ...], out: Path, picture: Path | None) -> dict[str, Any]:
-    """The files, and what there is to say about them."""
-    from tnlpad.noise import expected_noise_rate, noise_rate_of, transition_counts, write_label_file
+def _write(content: "LabelFile", class_names: tuple[str, ...], out: Path, picture: Path | None) -> str:
+    """The files; returns the checksum of the labels."""
+    from tnlpad.noise import noise_rate_of, transition_counts, write_label_file
 
-    noisy = content.noisy
-    counts = transition_counts(noisy.clean, noisy.given, len(class_names))
-    rate = noise_rate_of(noisy)
-    checksum = write_label_file(out, content)
+    try:
+        checksum = write_label_file(out, content)
+    except OSError as error:
+        fail(
+            f"cannot write {error.filename or out} ({error.strerror or error}). Free some space, or name another file."
+        )
     if picture is not None:
         from tnlpad.report.transition import PictureFormat, transition_picture
 
-        title = f"{_made(content)}\n{100 * rate:.1f} % of {len(noisy.clean):,} labels are wrong"
+        noisy = content.noisy
+        rate, counts = noise_rate_of(noisy), transition_counts(noisy.clean, noisy.given, len(class_names))
+        title = f"{made(content)}\n{100 * rate:.1f} % of {len(noisy.clean):,} labels are wrong"
         picture_format: PictureFormat = "svg" if picture.suffix.lower() == ".svg" else "png"
         write_bytes(picture, transition_picture(counts, class_names, title, picture_format))
-    return {
-        "made": _made(content),
-        "dataset": content.dataset,
-        "noise": content.noise,
-        "protocol": content.protocol,
-        "seed": content.seed,
-        "legacy_stream": content.legacy_stream,
-        "inputs": content.inputs,
-        "samples": len(noisy.clean),
-        "noise_rate_asked": _asked_rate(content.noise),
-        "noise_rate_expected": expected_noise_rate(noisy.transition, noisy.clean),
-        "noise_rate": rate,
-        "classes": [_class(class_names, label, row) for label, row in enumerate(counts)],
-        "file": str(out),
-        "checksum": checksum,
-        "picture": None if picture is None else str(picture),
-    }
-
-
-def _made(content: "LabelFile") -> str:
-    """How the labels came about, in a line; people's answers and clean labels have neither protocol nor seed."""
-    words = [content.dataset, content.noise]
-    if content.noise.partition(":")[0] not in ("human", "none"):
-        words += [f"protocol {content.protocol}", f"seed {content.seed}"]
-    if content.inputs:
-        words.append(f"{content.inputs} inputs")
-    if content.legacy_stream:
-        words.append("legacy stream")
-    return ", ".join(words)
-
-
-def _asked_rate(noise: str) -> float | None:
-    """The rate in a text such as symmetric:0.4; a label file from elsewhere may call its noise anything."""
-    from tnlpad.noise import parse_noise
-
-    try:
-        return parse_noise(noise).noise_rate
-    except ValueError:
-        return None
-
-
-def _class(names: tuple[str, ...], label: int, row: Any) -> dict[str, Any]:
-    """One clean class: how many labels are wrong, and what they mostly became."""
-    samples, wrong = int(row.sum()), int(row.sum() - row[label])
-    others = row.copy()
-    others[label] = 0
-    most = int(others.argmax())
-    return {
-        "label": label,
-        "name": names[label],
-        "samples": samples,
-        "wrong": wrong,
-        "noise_rate": wrong / samples if samples else None,
-        "most_often": names[most] if wrong else None,
-        "most_often_share_of_wrong": int(others[most]) / wrong if wrong else None,
-    }
-
-
-def _print_result(document: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    table = Table("class", title="Wrong labels by clean class", title_justify="left", title_style="bold")
-    for heading in ("samples", "wrong", "wrong, %"):
-        table.add_column(heading, justify="right")
-    table.add_column("mostly given")
-    for each in document["classes"]:
-        rate = "–" if each["noise_rate"] is None else f"{100 * each['noise_rate']:.1f}"
-        most = "" if not each["wrong"] else f"{each['most_often']} ({100 * each['most_often_share_of_wrong']:.0f} %)"
-        table.add_row(each["name"], f"{each['samples']:,}", f"{each['wrong']:,}", rate, most)
-    console.print(table)
-    asked = document["noise_rate_asked"]
-    lines = [
-        document["made"],
-        "asked for: " + ("–" if asked is None else f"{100 * asked:g} % in each class that is affected"),
-        f"expected:  {100 * document['noise_rate_expected']:.2f} % of all labels",
-        f"actual:    {100 * document['noise_rate']:.2f} % of {document['samples']:,} labels",
-        f"labels:    {shlex.quote(document['file'])} ({document['checksum']})",
-    ]
-    if document["picture"]:
-        lines.append(f"picture:   {shlex.quote(document['picture'])}")
-    for line in lines:
-        console.print(line, soft_wrap=True, markup=False)
+    return checksum

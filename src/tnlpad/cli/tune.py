@@ -1,14 +1,16 @@
-"""`tnlpad tune`: choose c2, or any other setting, by noisy validation accuracy over a small grid."""
+"""`tnlpad tune`: choose c2, or any other setting, by validation accuracy over a small grid."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tnlpad.cli.output import fail, folder_for_results, print_json, say
-from tnlpad.cli.train import Protocol, checked_device, pair
+from tnlpad.cli.exit_codes import ending_early, exit_codes
+from tnlpad.cli.options import Device, Network, Out, Protocol, Quiet, Root, read_list, read_seeds, read_settings
+from tnlpad.cli.output import folder_for_results, print_json, say
+from tnlpad.cli.where import checked_device
 
 if TYPE_CHECKING:
     from tnlpad.experiments.tune import Tried
@@ -21,17 +23,17 @@ def tune(
     values: Annotated[str, typer.Option(metavar="A,B,…", help="What to compare, such as 0.5,1,2.")],
     field: Annotated[str, typer.Option(metavar="NAME", help="The setting to choose.")] = "c2",
     seeds: Annotated[str, typer.Option(metavar="A-B|A,B,…", help="One run per value and seed.")] = "1-3",
-    noise: Annotated[str, typer.Option(metavar="NOISE", help="Such as symmetric:0.4.")] = "none",
+    noise: Annotated[str, typer.Option("--noise", metavar="NOISE", help="Such as symmetric:0.4.")] = "none",
     method: Annotated[str, typer.Option(metavar="NAME", help="How to train.")] = "tnlpad",
-    network: Annotated[str | None, typer.Option(metavar="NAME", help="What to train; by default the paper's.")] = None,
+    network: Network = None,
     protocol: Annotated[Protocol, typer.Option(help="Whom to follow where they differ.")] = "paper",
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting. May be repeated.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")] = Path("runs"),
-    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")] = "auto",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    out: Out = Path("runs"),
+    root: Root = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
 ) -> None:
     """Choose a setting by noisy validation accuracy, as the paper does.
@@ -43,72 +45,38 @@ def tune(
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
     say("Loading torch.", quiet)
+    from tnlpad.experiments import tune as search
     from tnlpad.experiments.config import device_settings
-    from tnlpad.experiments.tune import document, grid
-    from tnlpad.noise.errors import NoiseDataError
 
     where = checked_device(device)
-    try:
-        rows = grid(
+    with exit_codes():
+        rows = search.grid(
             data,
             field=field,
-            values=_values(values),
-            seeds=seed_list(seeds),
+            values=read_list(values),
+            seeds=read_seeds(seeds),
             noise=noise,
             protocol=protocol,
             method=method,
             network=network,
-            settings=device_settings(where) | dict(pair(text) for text in setting or []),
+            settings=device_settings(where) | read_settings(setting or []),
         )
-    except NoiseDataError as error:
-        fail(str(error), code=3)
-    except ValueError as error:
-        fail(str(error), code=2)
-    tried = _tune(rows, field, folder_for_results(out, "--out"), root, where, quiet)
+    folder = folder_for_results(out, "--out")
+    with (
+        exit_codes(),
+        ending_early(
+            kept="Finished runs are",
+            kept_of_interrupted="Finished runs and the last checkpoint are",
+            if_diverged=" Leave that value out to compare the others.",
+        ),
+        _progress(quiet) as on_run,
+    ):
+        tried = search.tune(rows, field, folder, root=root, device=where, on_run=on_run)
+    validation = rows[0][0].validation
     if as_json:
-        print_json(document(tried, field))
+        print_json(search.document(tried, field, validation))
     else:
-        _print_curve(tried, field)
-
-
-def _values(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def seed_list(text: str) -> list[int]:
-    """`1-3` or `1,2,5`, and both together."""
-    seeds: list[int] = []
-    for part in _values(text):
-        first, dash, last = part.partition("-")
-        try:
-            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
-        except ValueError:
-            raise ValueError(f"--seeds {text}: write 1-3 or 1,2,5.") from None
-    return seeds
-
-
-def _tune(rows: Any, field: str, out: Path, root: Path | None, device: str, quiet: bool) -> "list[Tried]":
-    """The search, with every way in which it can fail turned into a message and an exit code."""
-    from tnlpad.data.errors import DataError
-    from tnlpad.experiments.tune import tune
-    from tnlpad.noise.errors import NoiseDataError
-    from tnlpad.records.store import RecordError
-    from tnlpad.training.loop import Diverged
-
-    try:
-        with _progress(quiet) as on_run:
-            return tune(rows, field, out, root=root, device=device, on_run=on_run)
-    except (DataError, NoiseDataError, RecordError) as error:
-        fail(str(error), code=3)
-    except Diverged as error:
-        fail(f"{error} Leave that value out to compare the others.")
-    except ValueError as error:
-        fail(str(error), code=2)
-    except OSError as error:
-        fail(f"{error}. Finished runs are kept: free the disk or check the folder, and run the command again.")
-    except KeyboardInterrupt:
-        say("Interrupted. Finished runs and the last checkpoint are kept: run the command again to go on.")
-        raise typer.Exit(130) from None
+        _print_curve(tried, field, validation)
 
 
 @contextmanager
@@ -129,7 +97,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _print_curve(tried: "list[Tried]", field: str) -> None:
+def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -137,7 +105,9 @@ def _print_curve(tried: "list[Tried]", field: str) -> None:
 
     best, lowest = winner(tried), min(each.mean for each in tried)
     span = best.mean - lowest
-    table = Table(title="Noisy validation accuracy in %, mean ± sd over seeds", title_justify="left")
+    table = Table(
+        title=f"{validation.capitalize()} validation accuracy in %, mean ± sd over seeds", title_justify="left"
+    )
     table.add_column(field, justify="right")
     for heading in ("accuracy", "n"):
         table.add_column(heading, justify="right")

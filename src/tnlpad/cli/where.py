@@ -1,11 +1,20 @@
-"""Where runs of a grid are carried out: on this machine or a cluster, on which device, how many at once."""
+"""Where runs are carried out: on which device, on this machine or a cluster, how many at once."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tnlpad.cli.output import fail
-from tnlpad.cli.train import checked_device
+
+
+def checked_device(name: str) -> str:
+    """The device's name, if this machine has it."""
+    from tnlpad.experiments.devices import device_named
+
+    try:
+        return device_named(name)
+    except ValueError as error:
+        fail(f"--{error}", code=2)
 
 
 @dataclass(frozen=True, kw_only=True)

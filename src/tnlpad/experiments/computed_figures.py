@@ -1,7 +1,7 @@
 """The paper's figures that are computed beside the runs of a table: which there are, and what may be asked of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,25 +83,26 @@ def _keep(file: Path, text: str) -> Path:
 
 # Test features --------------------------------------------------------------------------------------------------------
 
-SMOKE_TSNE: dict[str, Any] = {
-    "dataset": "digits",
-    "noises": ("symmetric:0.4",),
-    "epochs": (2, 10, SMOKE_SETTINGS["epochs"]),
-}
+SMOKE_TSNE = tsne.Shown(
+    dataset="digits",
+    noises=("symmetric:0.4",),
+    epochs=(2, 10, SMOKE_SETTINGS["epochs"]),
+    settings=SMOKE_SETTINGS,
+)
 
 
 def _check_tsne(wanted: Variation, device: str) -> None:
-    tsne.configurations(device=device, **_asked(wanted))
+    tsne.configurations(_shown(tsne.Shown(), wanted), device)
 
 
 def _tsne(out: Path, *, wanted: Variation, smoke: bool, root: Path | None, device: str, tell: Tell) -> None:
-    own = SMOKE_TSNE if smoke else {}
-    settings = {**(SMOKE_SETTINGS if smoke else {}), **wanted.settings}
-    tsne.compute(out, root=root, device=device, tell=tell, **own, **{**_asked(wanted), "settings": settings})
+    shown = _shown(SMOKE_TSNE if smoke else tsne.Shown(), wanted)
+    tsne.compute(out, shown, root=root, device=device, tell=tell)
 
 
-def _asked(wanted: Variation) -> dict[str, Any]:
-    return {"seed": wanted.seed, "protocol": wanted.protocol, "settings": dict(wanted.settings)}
+def _shown(usual: tsne.Shown, wanted: Variation) -> tsne.Shown:
+    settings = {**usual.settings, **wanted.settings}
+    return replace(usual, seed=wanted.seed, protocol=wanted.protocol, settings=settings)
 
 
 # Parameter space ------------------------------------------------------------------------------------------------------

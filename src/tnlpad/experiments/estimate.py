@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from tnlpad.data.catalogue import find
 from tnlpad.experiments.config import RunConfig
-from tnlpad.experiments.prepare import MEMORISATION_SAMPLES
+from tnlpad.experiments.prepare.sets import MEMORISATION_SAMPLES
 from tnlpad.records.store import RecordError, find_runs
 
 LIKE = ("dataset", "network", "method", "batch_size", "batches_per_epoch", "precision", "compiled")

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tnlpad.data import load
 from tnlpad.data.errors import DataError
@@ -70,20 +72,21 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
     return Inputs(ids=own.ids, paths=own.paths, rows=rows)
 
 
-@torch.no_grad()
 def predictions(shipped: Shipped, inputs: Inputs) -> Iterator[Prediction]:
     """One for each sample, in order."""
+    highest = (rows.max(1) for rows in class_probabilities(shipped, inputs))
+    best = chain.from_iterable(zip(shares.tolist(), labels.tolist(), strict=True) for shares, labels in highest)
+    for sample, path, (share, label) in zip(inputs.ids, inputs.paths, best, strict=True):
+        yield Prediction(id=sample, path=path, predicted=shipped.class_names[label], probability=round(share, 6))
+
+
+@torch.no_grad()
+def class_probabilities(shipped: Shipped, inputs: Inputs) -> Iterator[Tensor]:
+    """A row of probabilities for each sample, some samples at a time, on the CPU; the network may be elsewhere."""
     for start in range(0, len(inputs.ids), AT_ONCE):
         stop = min(start + AT_ONCE, len(inputs.ids))
         values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
-        probability, label = shipped.network(values).softmax(1).max(1)
-        for place, found, share in zip(range(start, stop), label.tolist(), probability.tolist(), strict=True):
-            yield Prediction(
-                id=inputs.ids[place],
-                path=inputs.paths[place],
-                predicted=shipped.class_names[found],
-                probability=round(share, 6),
-            )
+        yield shipped.network(values.to(shipped.network.mean.device)).softmax(1).cpu()
 
 
 def _wanted_columns(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:

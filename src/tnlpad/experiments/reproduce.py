@@ -4,12 +4,11 @@ A table or figure is a list of experiments (`tnlpad.paper.cells`); with seeds an
 A run that several cells need is planned once.
 """
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tnlpad.data.catalogue import find
 from tnlpad.data.datasets import require_layout
@@ -18,9 +17,8 @@ from tnlpad.data.root import default_root
 from tnlpad.experiments.computed_figures import COMPUTED
 from tnlpad.experiments.config import Protocol, RunConfig, configure, device_settings
 from tnlpad.experiments.estimate import KnownFrom, Pace, paces, seconds_left
-from tnlpad.experiments.grid import STATES, Standing, State, standing
+from tnlpad.experiments.grid import State, standing
 from tnlpad.experiments.reading import nearest
-from tnlpad.methods import METHODS
 from tnlpad.paper.cells import (
     FIGURES,
     SMOKE,
@@ -44,21 +42,18 @@ TITLES = {
     SMOKE: SMOKE_TITLE,
     EVERYTHING: "Every table and figure of the paper",
 }
-NOT_YET: Literal["not available yet"] = "not available yet"
-ALL_STATES = (*STATES, NOT_YET)
 UNFINISHED: tuple[State, ...] = ("running", "begun", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A run, and the cells and curves that it serves; without a configuration where there is an obstacle."""
+    """A run, and the cells and curves that it serves."""
 
     experiment: Cell | Curve
     seed: int
     serves: tuple[str, ...]
-    config: RunConfig | None
-    run_id: str | None
-    obstacle: str | None = None
+    config: RunConfig
+    run_id: str
 
 
 def experiments(target: str) -> tuple[Cell | Curve, ...]:
@@ -127,7 +122,7 @@ def plan(
         device: Where they will run, since precision and compilation are part of a run.
     """
     users: dict[tuple[int, str], list[Cell | Curve]] = defaultdict(list)
-    first_seeds: dict[str, RunConfig | None] = {}
+    first_seeds: dict[str, RunConfig] = {}
     for each in chosen:
         runs = identity(each)
         if runs not in first_seeds:
@@ -148,7 +143,7 @@ class Seen:
     """A planned run as it stands, and how long it will still take, if that can be said."""
 
     planned: Planned
-    state: State | Literal["not available yet"]
+    state: State
     problem: str | None = None
     seconds_left: float | None = None
     known_from: KnownFrom | None = None
@@ -163,30 +158,23 @@ def look(planned: Sequence[Planned], out: Path, device: str, at_once: int = 1) -
         device: Where they will run.
         at_once: How many will share the device: each takes the longer for it.
     """
-    standings = {each.run_id: standing(each.run_id, out) for each in planned if each.run_id is not None}
+    standings = {each.run_id: standing(each.run_id, out) for each in planned}
     pace: Pace = {}
     if any(now.state in UNFINISHED for now in standings.values()):
-        spent = [
-            (each.config, standings[each.run_id].seconds_per_epoch)
-            for each in planned
-            if each.config is not None and each.run_id is not None
-        ]
+        spent = [(each.config, standings[each.run_id].seconds_per_epoch) for each in planned]
         pace = paces(out, spent, read=standings.keys())
-    return [_seen(each, standings[each.run_id] if each.run_id else None, pace, device, at_once) for each in planned]
-
-
-def _seen(each: Planned, now: Standing | None, pace: Pace, device: str, at_once: int) -> Seen:
-    if each.config is None or now is None:
-        return Seen(planned=each, state=NOT_YET, problem=each.obstacle)
-    left, source = None, None
-    if now.state in UNFINISHED:
-        left, source = seconds_left(each.config, now.epochs, pace, device, at_once)
-    return Seen(planned=each, state=now.state, problem=now.problem, seconds_left=left, known_from=source)
+    seen = []
+    for each in planned:
+        now, left, source = standings[each.run_id], None, None
+        if now.state in UNFINISHED:
+            left, source = seconds_left(each.config, now.epochs, pace, device, at_once)
+        seen.append(Seen(planned=each, state=now.state, problem=now.problem, seconds_left=left, known_from=source))
+    return seen
 
 
 def left_to_run(seen: Iterable[Seen]) -> list[RunConfig]:
-    """Everything that can be run and is not finished, in order; damaged runs as well, since someone must be told."""
-    return [each.planned.config for each in seen if each.planned.config is not None and each.state != "done"]
+    """Everything that is not finished, in order; damaged runs as well, since someone must be told."""
+    return [each.planned.config for each in seen if each.state != "done"]
 
 
 def absent_datasets(configs: Iterable[RunConfig], root: Path | None) -> dict[str, str]:
@@ -207,9 +195,7 @@ def computed_beside(target: str) -> list[str]:
     return [name for name in COMPUTED if target in (name, SMOKE, EVERYTHING)]
 
 
-def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, Any]) -> RunConfig | None:
-    if each.method not in METHODS:
-        return None
+def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, Any]) -> RunConfig:
     try:
         return configure(
             each.dataset,
@@ -223,29 +209,22 @@ def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, A
         raise ValueError(f"{each.name}: {error}") from error
 
 
-def _planned(users: Sequence[Cell | Curve], seed: int, first_seed: RunConfig | None) -> Planned:
-    config = dataclasses.replace(first_seed, seed=seed) if first_seed is not None else None
-    return Planned(
-        experiment=users[0],
-        seed=seed,
-        serves=tuple(each.name for each in users),
-        config=config,
-        run_id=config.run_id if config is not None else None,
-        obstacle=None if config is not None else f"the method {users[0].method} is not available yet",
-    )
+def _planned(users: Sequence[Cell | Curve], seed: int, first_seed: RunConfig) -> Planned:
+    config = replace(first_seed, seed=seed)
+    serves = tuple(each.name for each in users)
+    return Planned(experiment=users[0], seed=seed, serves=serves, config=config, run_id=config.run_id)
 
 
 def _require_distinct(planned: Iterable[Planned]) -> None:
     """A setting that is given for all of them may be the very one in which they differ."""
     seen: dict[str, Planned] = {}
     for each in planned:
-        if each.run_id is not None:
-            other = seen.setdefault(each.run_id, each)
-            if other is not each:
-                raise ValueError(
-                    f"With these settings {other.serves[0]} and {each.serves[0]} are the same run. Leave out the --set "
-                    "in which they differ."
-                )
+        other = seen.setdefault(each.run_id, each)
+        if other is not each:
+            raise ValueError(
+                f"With these settings {other.serves[0]} and {each.serves[0]} are the same run. Leave out the --set in "
+                "which they differ."
+            )
 
 
 def _lies_in(each: Cell | Curve, place: str) -> bool:

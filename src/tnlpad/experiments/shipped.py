@@ -1,6 +1,5 @@
 """The network that a finished run ships, ready to be used: σ, with the inputs' normalisation in front of it."""
 
-import inspect
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 
 from tnlpad.data.catalogue import Normalisation, find
 from tnlpad.experiments.config import RunConfig, from_json
-from tnlpad.networks import NETWORKS, build
+from tnlpad.experiments.prepare.network import build_network
 from tnlpad.records.samples import read_data_file
 from tnlpad.records.store import RecordError, RunFolder
 
@@ -64,7 +63,7 @@ def load_shipped(folder: RunFolder) -> Shipped:
     shape = _shape(config)
     try:
         state = load_file(folder.model_file)
-        network = _built(config, shape, len(class_names))
+        network = build_network(config, shape, len(class_names))
         network.load_state_dict(state)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or run the run again.") from error
@@ -102,12 +101,3 @@ def _shape(config: RunConfig) -> Shape:
         return config.data.channels, config.data.height, config.data.width
     assert config.resize is not None, "checked with the configuration"
     return 1 if config.data.channels == 1 else 3, config.resize, config.resize
-
-
-def _built(config: RunConfig, shape: Shape, classes: int) -> nn.Module:
-    options = {"num_classes": classes, "in_channels": shape[0]}
-    if config.stem_padding is not None:
-        options["stem_padding"] = config.stem_padding
-    if "image_size" in inspect.signature(NETWORKS[config.network]).parameters and len(shape) == 3:
-        options["image_size"] = shape[1]
-    return build(config.network, **options)

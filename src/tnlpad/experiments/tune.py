@@ -105,12 +105,12 @@ def winner(tried: Sequence[Tried]) -> Tried:
     return max(tried, key=lambda each: each.mean)
 
 
-def document(tried: Sequence[Tried], field: str) -> dict[str, Any]:
+def document(tried: Sequence[Tried], field: str, validation: str) -> dict[str, Any]:
     """The result as plain data, with the rule it was chosen by and the runs behind it."""
     return {
         "field": field,
         "chosen": winner(tried).value,
-        "selection": "highest mean noisy validation accuracy, each run at its own best epoch; first of equals",
+        "selection": f"highest mean {validation} validation accuracy, each run at its own best epoch; first of equals",
         "tried": [
             {
                 "value": each.value,

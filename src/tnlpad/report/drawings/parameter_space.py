@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from tnlpad.paper.cells import FIGURES
 from tnlpad.report.drawings.drawing import Drawing, Extras, Records
-from tnlpad.report.drawings.panels import departures_text, percent
+from tnlpad.report.drawings.panels import percent
+from tnlpad.report.drawings.parameter_space_words import JUDGED, NAME, Found, findings, path_of, short, stage_radii
 from tnlpad.report.style import (
     BEST,
     GAMMA,
@@ -34,16 +35,13 @@ from tnlpad.report.style import (
     letter,
     new_figure,
 )
-from tnlpad.report.words import dataset_title, network_title, noise_title
 
-NAME = "parameter_space"
 LINES = {
     "plain": Line(label="plain w", colour=PLAIN, dashes="-."),
     "w": W_LINE,
     "sigma": SIGMA_LINE,
     "gamma": GAMMA_LINE,
 }
-JUDGED = ("plain", "w", "sigma")
 CLEAN, NOISY, CHOSEN, LAST = "clean optimum", "noisy optimum", "chosen epoch", "last epoch"
 MARKS: Mapping[str, dict[str, Any]] = {
     CLEAN: {"marker": "*", "color": GRADIENT, "markersize": 15},
@@ -51,8 +49,6 @@ MARKS: Mapping[str, dict[str, Any]] = {
     CHOSEN: {"marker": "o", "color": INK, "markersize": 8},
     LAST: {"marker": "s", "color": INK, "markersize": 7},
 }
-IDLE = 0.05  # a γ smaller than this holds nothing
-Found = Mapping[str, Any]
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
@@ -91,10 +87,6 @@ def draw(records: Records, extras: Extras) -> Figure | None:
     return figure
 
 
-def _path(found: Found, name: str) -> NDArray[np.float64]:
-    return np.array(found["paths"][name], dtype=float)
-
-
 def _mark(axes: Axes, place: Any, name: str, **own: Any) -> None:
     axes.plot(*place, linestyle="", markeredgecolor=PAPER, zorder=6, **{**MARKS[name], **own})
 
@@ -107,14 +99,14 @@ def _plane(axes: Axes, found: Found) -> None:
         axes.contour(losses["x"], losses["y"], values, levels=levels, colors=colour, linewidths=0.7, alpha=0.45)
     # All three go the same way, for different distances: a broad line below, a narrower one on it.
     for (name, line), width in zip(LINES.items(), (5.5, 3.4, 1.6, 1.9), strict=True):
-        axes.plot(*_path(found, name).T, **line.options(), linewidth=width, alpha=0.55 if name == "plain" else 1)
+        axes.plot(*path_of(found, name).T, **line.options(), linewidth=width, alpha=0.55 if name == "plain" else 1)
     _mark(axes, found["clean_optimum"], CLEAN)
     _mark(axes, found["noisy_optimum"], NOISY)
     for name in ("plain", "sigma"):
-        _mark(axes, _path(found, name)[found["chosen_epoch"][name]], CHOSEN, color=LINES[name].colour)
-    _mark(axes, _path(found, "sigma")[-1], LAST, color=SIGMA)
-    _name(axes, _path(found, "plain")[0], "start", (0, -6))
-    _name(axes, _path(found, "gamma")[-1], "γ", (-5, 8))
+        _mark(axes, path_of(found, name)[found["chosen_epoch"][name]], CHOSEN, color=LINES[name].colour)
+    _mark(axes, path_of(found, "sigma")[-1], LAST, color=SIGMA)
+    _name(axes, path_of(found, "plain")[0], "start", (0, -6))
+    _name(axes, path_of(found, "gamma")[-1], "γ", (-5, 8))
     axes.set(xlabel="weight of the real feature", ylabel="weight of the chance feature", aspect="equal")
     axes.grid(visible=False)
 
@@ -137,7 +129,7 @@ def _distances(axes: Axes, found: Found, label: str) -> None:
 
 def _stage(axes: Axes, found: Found, epoch: int) -> None:
     """σ within a circle around where it was an epoch ago, w within one around σ; all stages on the same scale."""
-    sigma, gamma = _path(found, "sigma"), _path(found, "gamma")
+    sigma, gamma = path_of(found, "sigma"), path_of(found, "gamma")
     now, w = sigma[epoch], sigma[epoch] + gamma[epoch]
     moved, size = stage_radii(found, epoch)
     axes.plot(*sigma[: epoch + 1].T, color=SIGMA, linewidth=1.0)
@@ -151,7 +143,7 @@ def _stage(axes: Axes, found: Found, epoch: int) -> None:
     _mark(axes, found["noisy_optimum"], NOISY, markersize=9)
     low, high = _around_stages(found)
     axes.set(aspect="equal", xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
-    axes.set_xlabel(f"σ moved {_short(moved)}\n‖γ‖ is {_short(size)}", fontsize=10)
+    axes.set_xlabel(f"σ moved {short(moved)}\n‖γ‖ is {short(size)}", fontsize=10)
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set(visible=True, color=GRID)
@@ -159,23 +151,13 @@ def _stage(axes: Axes, found: Found, epoch: int) -> None:
 
 def _around_stages(found: Found) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Corners of what holds every stage's circles and both optima."""
-    sigma = _path(found, "sigma")
+    sigma = path_of(found, "sigma")
     points = [np.array(found[name]) for name in ("clean_optimum", "noisy_optimum")]
     for epoch in found["problem"]["stages"]:
         moved, size = stage_radii(found, epoch)
         for centre, radius in ((sigma[epoch - 1], moved), (sigma[epoch], size)):
             points += [centre - radius, centre + radius]
     return np.min(points, axis=0) - 0.15, np.max(points, axis=0) + 0.15
-
-
-def _short(value: float) -> str:
-    return f"{value:.2g}" if value >= 0.001 else "below 0.001"
-
-
-def stage_radii(found: Found, epoch: int) -> tuple[float, float]:
-    """How far σ has moved in an epoch, and how far w is from it at its end."""
-    sigma, gamma = _path(found, "sigma"), _path(found, "gamma")
-    return float(np.linalg.norm(sigma[epoch] - sigma[epoch - 1])), float(np.linalg.norm(gamma[epoch]))
 
 
 def _by_c2(axes: Axes, found: Found, what: str, label: str, factor: float = 1) -> None:
@@ -197,70 +179,16 @@ def _by_c2(axes: Axes, found: Found, what: str, label: str, factor: float = 1) -
 
 def _real_plane(axes: Axes, found: Found) -> None:
     for name in JUDGED:
-        path = _path(found, name)
+        path = path_of(found, name)
         axes.plot(*path.T, **LINES[name].options())
         _mark(axes, path[found["chosen_epoch"][name]], CHOSEN, color=LINES[name].colour)
     _mark(axes, found["clean_end"], CLEAN)
-    _mark(axes, _path(found, "plain")[-1], NOISY)
-    _name(axes, _path(found, "plain")[0], "start", (12, -10))
+    _mark(axes, path_of(found, "plain")[-1], NOISY)
+    _name(axes, path_of(found, "plain")[0], "start", (12, -10))
     first, second = (percent(share, 0) for share in found["explained"])
     axes.set(xlabel=f"1st direction ({first})", ylabel=f"2nd direction ({second})")
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(visible=False)
-
-
-def findings(records: Records, extras: Extras) -> str:
-    """What happens to σ here, whichever way it goes."""
-    found = extras.get(NAME)
-    if not found:
-        return ""
-    small, real = found["two_weights"], found["real_run"]
-    network = (
-        f"Network ({dataset_title(real['dataset'])}, {noise_title(real['noise'])}, {network_title(real['network'])}, "
-        f"{real['weights']:,} weights, c2 = {real['c2']:g}, seed {real['seed']}{departures_text(real)}):"
-    )
-    return f"Two weights: {_ends(small)} {_radii(small)} {_c2_in_words(small)} {network} {_ends(real)}"
-
-
-def _ends(found: Found) -> str:
-    distance, accuracy, chosen = found["distance_to_clean"], found["test_accuracy"], found["chosen_epoch"]
-    last = {name: f"{distance[name][-1]:.2f} ({percent(accuracy[name][-1])})" for name in JUDGED}
-    best = {
-        name: f"{distance[name][epoch]:.2f} ({percent(accuracy[name][epoch])}) in epoch {epoch}"
-        for name, epoch in chosen.items()
-    }
-    stopped, end = distance["plain"][chosen["plain"]], distance["sigma"][-1]
-    return (
-        f"σ ends {_than(end, distance['w'][-1])} the clean optimum than w does, and "
-        f"{_than(end, distance['plain'][-1])} it than plain training does; plain training stopped early was "
-        f"{_than(stopped, end)} it than that. Distance (and test accuracy) in the last epoch: σ {last['sigma']}, w "
-        f"{last['w']}, plain {last['plain']}; where chosen: σ {best['sigma']}, plain {best['plain']}."
-    )
-
-
-def _than(first: float, second: float) -> str:
-    return "nearer to" if first < second else "no nearer to"
-
-
-def _radii(found: Found) -> str:
-    radii = {epoch: stage_radii(found, epoch) for epoch in found["problem"]["stages"]}
-    moved, size = (", ".join(_short(pair[k]) for pair in radii.values()) for k in (0, 1))
-    return f"In epochs {', '.join(map(str, radii))} σ moves by {moved}, and ‖γ‖ is {size}."
-
-
-def _c2_in_words(found: Found) -> str:
-    tried = found["other_c2"]
-    idle = [each["c2"] for each in tried if each["gamma_norm"] < IDLE]
-    best, largest = max(tried, key=lambda each: float(each["sigma_accuracy"])), tried[-1]
-    sentences = [
-        f"With c2 up to {max(idle):g} γ ends near zero, and σ where w does." if idle else "",
-        f"The last σ is most accurate with c2 = {best['c2']:g} ({percent(best['sigma_accuracy'])}).",
-        f"With c2 = {largest['c2']:g} it is less so ({percent(largest['sigma_accuracy'])}): γ then takes part of "
-        "what is right as well."
-        if largest["sigma_accuracy"] < best["sigma_accuracy"]
-        else "",
-    ]
-    return " ".join(filter(None, sentences))
 
 
 DRAWING = Drawing(

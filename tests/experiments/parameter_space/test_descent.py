@@ -1,12 +1,8 @@
-import json
-
 import numpy as np
 import pytest
-import torch
 
-from tnlpad.experiments.parameter_space import Problem, compute, loss, make_images, optimum, two_weights
-
-SHORT = Problem(epochs=12, other_c2=(0.5, 2.0), stages=(2, 5, 12), contour_points=9)
+from tnlpad.experiments.parameter_space.descent import two_weights
+from tnlpad.experiments.parameter_space.problem import Problem, make_images
 
 
 @pytest.fixture(scope="module")
@@ -16,33 +12,6 @@ def found():
 
 def path(found, name):
     return np.array(found["paths"][name])
-
-
-def test_wrong_labels_are_as_many_as_asked_and_lean_only_in_training():
-    train, validation, test = make_images(SHORT)
-    for images in (train, validation, test):
-        wrong = images.given != images.clean
-        assert wrong.double().mean().item() == pytest.approx(0.3)
-        leaning = (images.features[:, 1] * images.given)[wrong].mean().item()
-        assert leaning == pytest.approx(SHORT.lean if images is train else 0, abs=0.08)
-    assert not torch.equal(validation.features, test.features[: len(validation.features)])
-
-
-def test_optima_have_no_gradient():
-    train, _, test = make_images(SHORT)
-    for features, labels in ((train.features, train.given), (test.features, test.clean)):
-        weights = torch.from_numpy(optimum(features, labels)).requires_grad_()
-        loss(weights, features, labels).backward()
-        assert weights.grad.norm() < 1e-12
-
-
-def test_the_loss_of_several_weights_at_once():
-    train, _, _ = make_images(SHORT)
-    grid = torch.tensor([[0.5, 0.1], [-1.0, 2.0]], dtype=torch.float64)
-    each = [loss(weights, train.features, train.given) for weights in grid]
-    torch.testing.assert_close(loss(grid, train.features, train.given), torch.stack(each))
-    by_hand = ((train.given - train.features @ grid[0]) ** 2).mean() / 2  # labels are ±1
-    assert each[0].item() == pytest.approx(by_hand.item())
 
 
 def test_all_start_alike_and_w_is_the_sum(found):
@@ -97,7 +66,7 @@ def test_a_penalty_that_does_not_shrink_keeps_gamma_at_zero(found):
 
 
 def test_epochs_are_chosen_by_noisy_validation():
-    problem = SHORT
+    problem = Problem(epochs=12, other_c2=(0.5, 2.0), stages=(2, 5, 12), contour_points=9)
     found = two_weights(problem)
     _, validation, _ = make_images(problem)
     for name, chosen in found["chosen_epoch"].items():
@@ -112,23 +81,3 @@ def test_contours_are_around_everything_drawn(found):
     for point in (*path(found, "w"), *path(found, "gamma"), found["noisy_optimum"], found["clean_optimum"]):
         assert losses["x"][0] < point[0] < losses["x"][-1]
         assert losses["y"][0] < point[1] < losses["y"][-1]
-
-
-def test_the_file_is_whole_plain_and_always_the_same(tmp_path):
-    files = [
-        compute(tmp_path / name, problem=SHORT, settings={"epochs": 2, "milestones": "2"}) for name in ("one", "two")
-    ]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert [path.name for path in (tmp_path / "one").iterdir()] == ["parameter_space.json"]
-    real = json.loads(files[0].read_bytes())["real_run"]
-    assert real["weights"] > 20000
-    for name in ("plain", "w", "sigma"):
-        assert np.shape(real["paths"][name]) == (3, 2)
-        assert len(real["distance_to_clean"][name]) == 3
-        assert real["test_accuracy"][name][0] is None  # nothing is measured before training
-        assert real["chosen_epoch"][name] in (1, 2)
-    starts = [real["paths"][name][0] for name in ("plain", "w", "sigma")]
-    assert starts[0] == starts[1] == starts[2]
-    assert real["gamma_norm"][0] == 0
-    assert 0 < sum(real["explained"]) <= 1
-    assert real["commands"]["tnlpad"].startswith("tnlpad train digits --noise symmetric:0.4 --method tnlpad --seed 1")

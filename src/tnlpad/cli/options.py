@@ -1,0 +1,44 @@
+"""Options that several verbs have, in the same words everywhere, and how their text is read."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Protocol = Literal["paper", "authors"]
+
+Network = Annotated[str | None, typer.Option(metavar="NAME", help="What to train; by default the paper's.")]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")]
+Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+def read_settings(texts: Iterable[str]) -> dict[str, str]:
+    """The values of every `--set`, by name; of one that is given twice the last."""
+    return dict(_pair(text) for text in texts)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--set {text}: write NAME=VALUE, such as --set epochs=20.")
+    return name, value
+
+
+def read_list(text: str) -> list[str]:
+    """What stands between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def read_seeds(text: str) -> list[int]:
+    """`1-3` or `1,2,5`, and both together."""
+    seeds: list[int] = []
+    for part in read_list(text):
+        first, dash, last = part.partition("-")
+        try:
+            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+        except ValueError:
+            raise ValueError(f"--seeds {text}: write 1-3 or 1,2,5.") from None
+    return seeds

@@ -1,0 +1,61 @@
+"""How a run takes its images: at which size, augmented how, in which layout; in memory or from files."""
+
+import torch
+from torch import Tensor
+
+from tnlpad.data.augment import Augmentation, Augmenter
+from tnlpad.data.catalogue import Normalisation
+from tnlpad.data.stream import StreamImages
+from tnlpad.experiments.config import RunConfig
+from tnlpad.experiments.executors import available_cores
+from tnlpad.types import ImageFiles, ImagesAt
+
+Images = Tensor | ImageFiles  # in memory, or not; rows of features count as images of no height
+
+
+def image_shape(config: RunConfig, images: Images) -> tuple[int, int, int]:
+    """Channels, height, width."""
+    if isinstance(images, Tensor) and images.ndim == 2:
+        return images.shape[1], 1, 1
+    if isinstance(images, Tensor):
+        channels, height, width = images.shape[1:]
+        return channels, height, width
+    _, crop = pixels_of_files(config)
+    return 3, crop, crop
+
+
+def pixels_of_files(config: RunConfig) -> tuple[int, int]:
+    """Of the shorter side, and of the square cut out of it."""
+    assert config.resize is not None, "checked with the configuration"
+    assert config.crop is not None, "checked with the configuration"
+    return config.resize, config.crop
+
+
+def augmentation(config: RunConfig) -> Augmentation:
+    """What training does to images in memory."""
+    return Augmentation(crop_padding=config.crop_padding, flip=config.flip, cutout=config.cutout)
+
+
+def memory_format(device: torch.device) -> torch.memory_format:
+    """The layout in which convolutions are fastest there."""
+    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+
+
+def images_at(config: RunConfig, images: Images, normalisation: Normalisation, device: torch.device) -> ImagesAt:
+    """Whoever is asked for images by their indices gives them normalised and not augmented."""
+    mean, std = normalisation.mean, normalisation.std
+    if isinstance(images, Tensor) and images.ndim == 2:
+        return images.__getitem__
+    if isinstance(images, Tensor):
+        return Augmenter(images, Augmentation(), mean, std).plain
+    resize, crop = pixels_of_files(config)
+    return StreamImages(
+        images,
+        resize=resize,
+        crop=crop,
+        mean=mean,
+        std=std,
+        device=device,
+        workers=available_cores(),  # threads that decode; their number changes no image
+        memory_format=memory_format(device),
+    )
