@@ -282,6 +282,34 @@ def test_columns_of_a_table_are_known_by_name():
         result.predict(table.rename(columns={"a": "x"}))
 
 
+def test_tables_of_yes_and_no_and_numbers():
+    pd = pytest.importorskip("pandas", reason="pip install pandas")
+    table = pd.DataFrame({"wide": np.arange(30.0), "red": np.arange(30) % 2 == 1, "few": np.arange(30)})
+    labels = pd.DataFrame({"label": ["b" if wide > 15 else "a" for wide in table["wide"]]})
+    result = tnlpad.fit(table, labels, settings=SHORT)
+    assert list(result.classes) == ["a", "b"]
+    assert result.shipped.columns == ("wide", "red", "few")
+    with pytest.raises(tnlpad.DataError, match="its column 'name' holds no numbers"):
+        tnlpad.fit(table.assign(name="x"), labels)
+
+
+def test_right_labels_of_a_rare_class_are_no_suspects():
+    generator = np.random.default_rng(0)
+    labels = (generator.random(600) < 0.1).astype(int)
+    result = tnlpad.fit(generator.normal(size=(600, 4)) + 6 * labels[:, None], labels, settings={"epochs": 20})
+    assert result.caution is None
+    assert result.noise_rate < 0.03
+    assert len(result.suspects) < 6
+
+
+def test_numbers_without_meaning_are_cautioned_of_however_frequent_a_label_is():
+    generator = np.random.default_rng(0)
+    labels = (generator.random(400) < 0.15).astype(int)
+    result = tnlpad.fit(generator.normal(size=(400, 4)), labels, settings=SHORT)
+    assert result.validation_accuracy > 0.7
+    assert "most frequent" in result.caution
+
+
 def test_a_weak_network_is_cautioned_of():
     labels = np.random.default_rng(0).integers(0, 8, 200)
     result = tnlpad.fit(np.random.default_rng(1).normal(size=(200, 3)), labels, settings=SHORT)

@@ -13,7 +13,7 @@ from benchmarks.own_defaults import MIDDLE_C2, Candidate, Cell, best_rate, c2_cu
 from benchmarks.own_defaults import chosen as choose
 from tests.cli.trained import asked
 from tests.data.own_files import picture, save
-from tnlpad.data.own import DataShape
+from tnlpad.data.own import DataShape, open_dataset
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.own_recipe import C2, LEARNING_RATES
 from tnlpad.integrations.sklearn import TnlpadClassifier
@@ -67,6 +67,8 @@ def test_the_python_runs(folder):
         exec(compile(block, "own_data.md", "exec"), names)
     assert set(names["labels"]) <= {0, 1, 2}
     assert "is_label_issue" in names["issues"]
+    written = open_dataset("photos.parquet")
+    assert (len(written.ids), written.class_names) == (60, ("bright", "dark"))
 
 
 def test_links_lead_somewhere():

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from tnlpad.experiments.own_fit import probabilities, train_on
 from tnlpad.experiments.shipped import Shipped, load_shipped
-from tnlpad.suspects.caution import caution
 from tnlpad.suspects.judged import JudgedSamples, judged
 from tnlpad.suspects.listing import Suspect
 
@@ -188,7 +187,7 @@ class Result:
     @property
     def caution(self) -> str | None:
         """Why the estimates should not be believed, where the network hardly agrees with labels that it never saw."""
-        return caution(self.validation_accuracy)
+        return self.judged.caution
 
     def predict_proba(self, data: Any) -> NDArray[np.float32]:
         """The probability of each class for samples of any kind that `fit` takes; labels are not needed or used."""

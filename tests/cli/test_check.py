@@ -1,6 +1,9 @@
 import json
+import os
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -23,7 +26,7 @@ def test_a_folder_is_described_and_what_would_be_trained(tmp_path):
     class_folders(tmp_path, count=6)
     result = check(tmp_path)
     assert result.exit_code == 0, result.output
-    for wanted in ("12 image files, 2 classes", "cat 6, dog 6", "12x10 12", "RGB 12", "duplicates: none"):
+    for wanted in ("12 image files, 2 classes", "cat (6), dog (6)", "12x10 (12)", "RGB (12)", "duplicates: none"):
         assert wanted in result.stdout
     assert "would use small_resnet, at 10 pixels, 100 epochs, batches of 32" in result.stdout
     assert "no test part" in result.stdout
@@ -52,7 +55,7 @@ def test_one_class_only(tmp_path):
     class_folders(tmp_path, ("cat",))
     result = clean(check(tmp_path))
     assert result.exit_code == 3
-    assert "cat 3" in result.stdout
+    assert "cat (3)" in result.stdout
     assert "only 'cat'. A classifier needs samples of two classes" in result.stderr
 
 
@@ -85,7 +88,7 @@ def test_names_do_not_command_the_terminal(tmp_path):
     result = clean(check(tmp_path))
     assert result.exit_code == 0
     assert "\x1b" not in result.stdout
-    assert "classes: a\\x1b[2Jb 3, new\\nline 3\n" in result.stdout
+    assert "classes: a\\x1b[2Jb (3), new\\nline (3)\n" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -143,3 +146,35 @@ def test_nothing_is_written(tmp_path, monkeypatch):
     before = sorted(tmp_path.rglob("*"))
     assert check(tmp_path / "data").exit_code == 0
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_pipes_and_folders_are_no_images(tmp_path):
+    class_folders(tmp_path / "data")
+    os.mkfifo(tmp_path / "data" / "cat" / "pipe.png")
+    os.mkfifo(tmp_path / "x.csv")
+    result = clean(check(tmp_path / "data"))
+    assert result.exit_code == 0
+    assert "1: it is no plain file (such as cat/pipe.png)" in result.stdout
+    result = clean(check(tmp_path / "x.csv"))
+    assert result.exit_code == 3
+    assert "is neither a file nor a folder" in result.stderr
+
+
+def test_pictures_in_a_table_are_called_so(tmp_path):
+    contents = [save(tmp_path / f"{k}.png", picture(k)).read_bytes() for k in range(4)]
+    pq.write_table(pa.table({"image": contents, "label": ["a", "b"] * 2}), tmp_path / "x.parquet")
+    assert "4 pictures in a table, 2 classes" in check(tmp_path / "x.parquet").stdout
+
+
+def test_classes_that_are_one_or_cannot_be_learnt(tmp_path):
+    rows = ["1,Hot dog,test", "2,hot_dog,train", "3,cat,train", "4,cow,val"]
+    (tmp_path / "x.csv").write_text("\n".join(["a,label,split", *rows]))
+    result = clean(check(tmp_path / "x.csv"))
+    assert "(train 2, validation 1, test 1)" in result.stdout
+    assert "named alike: Hot dog, hot_dog differ in capitals, spaces or accents at most" in result.stdout
+    assert "not trained on: 2 classes are in other parts only (Hot dog, cow)" in result.stdout
+    document = json.loads(check(tmp_path / "x.csv", "--json").stdout)
+    assert document["classes_named_alike"] == [["Hot dog", "hot_dog"]]
+    (tmp_path / "y.csv").write_text("a,label\n1,caf\u00e9\n2,cafe\u0301\n")
+    assert "named alike" in check(tmp_path / "y.csv").stdout
+    assert document["classes_not_trained_on"] == ["Hot dog", "cow"]

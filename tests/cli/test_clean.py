@@ -146,7 +146,7 @@ def test_the_kind_of_file_follows_the_data(tmp_path):
     (tmp_path / "data.npz").unlink()
     result = asked(run, "--out", tmp_path / "m.npz", "--confidence", 1)
     assert result.exit_code == 3
-    assert "data.npz does not exist" in result.stderr
+    assert "data.npz is gone" in result.stderr
     assert not list(tmp_path.glob("m.*"))
 
 
@@ -154,7 +154,16 @@ def test_the_data_are_not_overwritten(tmp_path):
     data = own_data(tmp_path, "features")
     before = data.read_text()
     run = trained.trained(data, tmp_path / "runs")
-    result = asked(run, "--out", data, "--confidence", 1)
-    assert result.exit_code == 2
-    assert "is the file that the data come from" in result.stderr
-    assert data.read_text() == before
+    for out in (data, tmp_path / "not" / "yet" / ".." / ".." / data.name):
+        result = asked(run, "--out", out, "--confidence", 1)
+        assert result.exit_code == 2
+        assert "is the file that the data come from" in result.stderr
+        assert data.read_text() == before
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_class_that_is_new_is_named(run, tmp_path):
+    first = document("suspects", run, "--top", 1)["listed"][0]["id"]
+    (tmp_path / "review.csv").write_text(f"id,label\n{first},wasp\n")
+    result = asked(run, "--out", tmp_path / "m.csv", "--review", tmp_path / "review.csv")
+    assert "has 1 classes that the data had not, such as 'wasp'" in result.stderr

@@ -18,10 +18,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, 
     path = tmp_path / "page.html"
     path.write_text("old")
 
-    def full(self, target):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(typer.Exit) as caught:
         write_text(path, "new")
     assert caught.value.exit_code == 1

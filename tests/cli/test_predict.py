@@ -110,3 +110,12 @@ def test_the_data_are_not_overwritten(run, tmp_path):
     assert result.exit_code == 2
     assert "is the file that the data come from" in result.stderr
     assert (tmp_path / "x.csv").read_text() == "path\na.png\n"
+
+
+def test_a_place_that_cannot_be_written_to_is_named(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    np.savez(tmp_path / "a.npz", images=np.zeros((4, 8, 8), dtype=np.uint8))
+    result = asked("predict", run, tmp_path / "a.npz", "--out", tmp_path / "file" / "p.csv")
+    assert result.exit_code == 1
+    assert "cannot write" in result.stderr
+    assert "name another file" in result.stderr

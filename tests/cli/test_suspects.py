@@ -117,6 +117,7 @@ def test_own_data_of_every_kind_have_a_page(tmp_path, kind, pictures):
     assert len(found["listed"]) == 4
     page = (tmp_path / "list" / "index.html").read_text()
     assert page.count("data:image/jpeg") == pictures
+    assert page.count('<table class="numbers"') == (4 if kind == "features" else 0)
     assert f"<title>Suspect labels: {data.name}</title>" in page
 
 
@@ -145,15 +146,23 @@ def test_a_messy_folder_goes_all_the_way(tmp_path, monkeypatch):
     assert [path for path in sorted(tmp_path.rglob("*")) if out not in path.parents] == before
 
 
-@pytest.mark.parametrize("kind", ["folder", "images"])
-def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("folder", "Pictures are missing"),
+        ("images", "The page has no pictures"),
+        ("features", "The page does not show the rows"),
+    ],
+)
+def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind, said):
     data = own_data(tmp_path, kind)
     run = trained(data, tmp_path / "runs")
     data.rename(tmp_path / "moved")
     result = asked(run, "--top", 4, "--out", tmp_path / "list")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 0
-    assert ("no pictures" in result.stderr) == (kind == "images")
+    assert f"{said}: " in result.stderr
+    assert " is gone, " in result.stderr
 
 
 def test_a_network_that_guesses_is_told_of(run, tmp_path):
@@ -167,3 +176,12 @@ def test_a_run_may_go_without_scores(tmp_path):
     words = ["train", "digits", "--set", "epochs=1", "--out", str(tmp_path), "-q", "--json"]
     run_id = json.loads(runner.invoke(app, words).stdout)["run_id"]
     assert not (tmp_path / run_id / "scores.parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "summary.json"])
+def test_a_damaged_record_is_bad_data(run, tmp_path, name):
+    (run / name).write_text("{")
+    result = asked(run, "--out", tmp_path / "out")
+    assert result.exit_code == 3
+    assert f"{name} is damaged" in result.stderr
+    assert not (tmp_path / "out").exists()

@@ -81,3 +81,21 @@ def test_damaged_and_endless_files(tmp_path, monkeypatch):
     assert (tmp_path / "y.npz").stat().st_size < 1 << 15
     with pytest.raises(DataError, match="unpacks to 2,097,152 bytes"):
         read_npz(tmp_path / "y.npz")
+
+
+def test_labels_may_be_a_column(tmp_path):
+    listing = read_npz(npz(tmp_path, x_train=np.zeros((3, 8, 8), np.uint8), y_train=np.array([[2], [0], [1]])))
+    assert listing.labels == [2, 0, 1]
+
+
+def test_to_predict_on_samples_have_the_same_ids_and_need_no_labels(tmp_path):
+    named = npz(tmp_path, features=np.ones((2, 3)), labels=[0, 1], ids=["p", "q"], class_names=["a", "b"])
+    assert read_npz(named, labelled=False).ids == read_npz(named).ids == ["p", "q"]
+    parts = npz(tmp_path, x_test=np.ones((1, 3)), x_train=np.ones((2, 3)))
+    listing = read_npz(parts, labelled=False)
+    assert (listing.ids, listing.parts) == (["train/0", "train/1", "test/0"], ["train", "train", "test"])
+    assert listing.labels == [None, None, None]
+    with pytest.raises(DataError, match="holds y\\. Save `images`, or `features`"):
+        read_npz(npz(tmp_path, y=[1]), labelled=False)
+    with pytest.raises(DataError, match="a single number"):
+        read_npz(npz(tmp_path, x=3.0), labelled=False)

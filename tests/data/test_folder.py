@@ -40,7 +40,10 @@ def test_images_may_lie_deeper_and_others_are_ignored_with_a_note(tmp_path):
     listing = read_folder(tmp_path)
     assert "cat/2019/x.JPG" in listing.ids
     assert len(listing.ids) == 3
-    assert listing.notes == ("1 files are no images by their names and are ignored (.txt 1).",)
+    assert listing.notes == (
+        "1 files are no images by their names and are ignored (.txt 1).",
+        "1 images lie beside the folders of the classes and are ignored.",
+    )
 
 
 def test_names_of_any_language_and_length(tmp_path):
@@ -99,3 +102,32 @@ def test_mistakes_are_named_with_the_way_out(tmp_path):
     class_folders(tmp_path / "images")
     with pytest.raises(DataError, match=r"one class, 'images'\. Did you mean .*images"):
         read_folder(tmp_path)
+
+
+def test_a_folder_without_images_does_not_make_parts_classes(tmp_path):
+    for part in ("train", "test"):
+        class_folders(tmp_path / part, count=1)
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "x.txt").write_text("x")
+    assert set(read_folder(tmp_path).labels) == {"cat", "dog"}
+    save(tmp_path / "annotations" / "x.png", picture())
+    listing = read_folder(tmp_path)
+    assert set(listing.labels) == {"annotations", "test", "train"}
+    assert "test, train are taken for classes, since 'annotations' lies beside them" in listing.notes[-1]
+
+
+def test_images_beside_the_folders_are_told_of(tmp_path):
+    class_folders(tmp_path, count=1)
+    save(tmp_path / "loose.png", picture())
+    assert read_folder(tmp_path).notes == ("1 images lie beside the folders of the classes and are ignored.",)
+
+
+def test_a_table_in_the_folder_may_be_what_is_meant(tmp_path):
+    save(tmp_path / "x.png", picture())
+    (tmp_path / "labels.csv").write_text("path,label")
+    with pytest.raises(DataError, match=r"Did you mean .*labels\.csv\?"):
+        read_folder(tmp_path)
+    (tmp_path / "hub" / "mnist").mkdir(parents=True)
+    (tmp_path / "hub" / "mnist" / "train-0.parquet").write_bytes(b"")
+    with pytest.raises(DataError, match=r"Did you mean .*hub/mnist\?"):
+        read_folder(tmp_path / "hub")

@@ -7,6 +7,7 @@ import pytest
 from tests.data.own_files import picture, save, write_arrow
 from tnlpad.data.errors import DataError
 from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
+from tnlpad.data.own import open_dataset
 
 NAMES = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
 
@@ -108,3 +109,54 @@ def test_one_parquet_file_with_the_pictures_within(tmp_path):
     assert set(unlabelled.labels) == {None}
     pq.write_table(table.drop_columns(["image"]), tmp_path / "x.parquet")
     assert read_picture_table(tmp_path / "x.parquet") is None
+
+
+def test_what_lies_beside_a_table_says_nothing_about_it(tmp_path):
+    table, _ = pictures(tmp_path, ["ant", "bee"])
+    pq.write_table(table, tmp_path / "x.parquet")
+    write_arrow(tmp_path / "another", pictures(tmp_path, [0])[0], NAMES)
+    listing = read_picture_table(tmp_path / "x.parquet")
+    assert (listing.labels, listing.class_names) == (["ant", "bee"], None)
+
+
+def test_capitals_do_not_matter(tmp_path):
+    table, _ = pictures(tmp_path, ["ant", "bee"])
+    named = table.append_column("ID", pa.array(["a", "b"])).append_column("Split", pa.array(["test", "train"]))
+    pq.write_table(named.rename_columns(["Image", "Label", "ID", "Split"]), tmp_path / "x.parquet")
+    listing = read_picture_table(tmp_path / "x.parquet")
+    found = zip(listing.ids, listing.labels, listing.parts, strict=True)
+    assert set(found) == {("a", "ant", "test"), ("b", "bee", "train")}
+
+
+def test_a_table_of_paths_in_the_folder_of_the_pictures(tmp_path):
+    save(tmp_path / "p" / "0.png", picture(0))
+    pq.write_table(pa.table({"file_name": ["p/0.png", "../x.png"], "label": ["cat", "dog"]}), tmp_path / "t.parquet")
+    listing = read_hugging_face(tmp_path)
+    assert (listing.ids, listing.labels) == (["p/0.png"], ["cat"])
+    assert listing.files == [str(tmp_path / "p" / "0.png")]
+    assert [each.id for each in listing.problems] == ["../x.png"]
+
+
+def test_tables_of_different_data_do_not_go_together(tmp_path):
+    pq.write_table(pa.table({"a": [1.0], "label": [0]}), tmp_path / "x.parquet")
+    pq.write_table(pa.table({"a": [1.0], "label": ["b"]}), tmp_path / "y.parquet")
+    with pytest.raises(DataError, match=r"its tables have different columns .* Name one of the files"):
+        read_hugging_face(tmp_path)
+
+
+def test_columns_beside_the_pictures_are_named(tmp_path):
+    table, _ = pictures(tmp_path, ["ant", "bee"])
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert read_picture_table(tmp_path / "x.parquet").notes == ()
+    numbers = pa.table({"width": [1.0, 2.0], "blob": [b"1", b"2"], "label": [0, 1]})
+    pq.write_table(numbers, tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"not an image .* those of the column 'blob'; .* not looked at: width\."):
+        open_dataset(tmp_path / "x.parquet")
+
+
+def test_a_picture_without_bytes_is_told_of(tmp_path):
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pictures_elsewhere = pa.array([{"bytes": None, "path": "/etc/passwd"}] * 2, kind)
+    pq.write_table(pa.table({"image": pictures_elsewhere, "label": [0, 1]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="there are no bytes of a picture"):
+        open_dataset(tmp_path / "x.parquet")

@@ -102,3 +102,33 @@ def test_labels_are_classes(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "label": [0.5, 1.0]}), tmp_path / "x.parquet")
     with pytest.raises(DataError, match=r"0\.5 is a number with a fraction"):
         read_manifest(tmp_path / "x.parquet")
+
+
+def test_what_numbers_the_rows_is_no_feature_and_what_weighs_is(tmp_path):
+    listing = read_manifest(csv(tmp_path / "x.csv", ",weight,original_label,label", "0,2.5,no,yes", "1,3,no,no"))
+    assert listing.columns == ("weight",)
+    assert listing.notes == (
+        "columns that are not trained on, since they number the rows or hold other labels: one without a name, "
+        "'original_label'.",
+    )
+    pq.write_table(
+        pa.table({"__index_level_0__": [7, 9], "Unnamed: 0": [1, 2], "a": [1, 2], "label": [0, 1]}),
+        tmp_path / "x.parquet",
+    )
+    assert read_manifest(tmp_path / "x.parquet").columns == ("a",)
+
+
+def test_of_many_columns_the_last_are_named_too(tmp_path):
+    names = [f"f{number}" for number in range(12)] + ["Cover_Type"]
+    with pytest.raises(DataError, match=r"it has f0, f1, f2, f3, …, f9, f10, f11, Cover_Type\. Call the column"):
+        read_manifest(csv(tmp_path / "x.csv", ",".join(names), ",".join("1" * 13)))
+
+
+def test_a_parquet_file_with_a_name_twice_or_no_column(tmp_path):
+    twice = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array([0])], names=["a", "a", "label"])
+    pq.write_table(twice, tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="two columns of one name: they are a, a, label"):
+        read_manifest(tmp_path / "x.parquet")
+    pq.write_table(pa.table({}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="no column `label`; it has none at all"):
+        read_manifest(tmp_path / "x.parquet")

@@ -13,7 +13,7 @@ def two_humps(samples, rate, seed=0, shift=0.0):
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 def test_confidence_is_the_share_that_is_wrong(rate):
     doubt, wrong = two_humps(20_000, rate)
-    sure = confidence(doubt, rate)
+    sure = confidence(doubt, float(wrong.mean()))
     for rows in np.array_split(np.argsort(sure), 10):
         assert sure[rows].mean() == pytest.approx(wrong[rows].mean(), abs=0.04)
 
@@ -33,6 +33,13 @@ def test_more_doubt_is_never_less_confidence():
     sure = confidence(doubt, 0.3)
     assert np.all(np.diff(sure[np.argsort(doubt)]) >= 0)
     assert 0 < sure.min() <= sure.max() <= MOST_CERTAIN
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.01, 0.2, 0.6])
+def test_confidences_add_up_to_the_labels_that_are_wrong(rate):
+    """Whatever the humps look like: here there is one alone, with a tail."""
+    doubt = -np.random.default_rng(0).gamma(2.0, 2.0, 2000)
+    assert confidence(doubt, rate).mean() == pytest.approx(rate, abs=2 * (1 - MOST_CERTAIN))
 
 
 @pytest.mark.parametrize("doubt", [[], [0.1], [0.2] * 7, [0.0, 1.0]])

@@ -9,6 +9,7 @@ from tests.chromium import chromium
 from tests.suspects.made import made
 from tests.suspects.test_listing import names
 from tnlpad.suspects.listing import suspects
+from tnlpad.suspects.numbers import Comparison
 from tnlpad.suspects.page import MOST_CARDS, suspects_page
 from tnlpad.suspects.ranking import rank
 from tnlpad.suspects.review import read_review
@@ -40,6 +41,20 @@ def test_a_long_list_is_shown_in_part_and_says_so():
     page = text(top=MOST_CARDS + 50, samples=2000, picture=lambda each: None)
     assert page.count("<li ") == MOST_CARDS
     assert f"The first {MOST_CARDS} of {MOST_CARDS + 50}" in page
+
+
+def test_rows_of_numbers_show_the_telling_columns():
+    scores, _, _ = made()
+    ranking = rank(scores)
+    listed = suspects(ranking, scores, names(len(scores)), 5)
+    shown = [Comparison(column="<b>width", value=12345.6, given=0.00123456, suggested=7)]
+    options = {"caution": None, "numbers": lambda each: shown}
+    page = suspects_page("t", listed, ranking, scores.class_names, lambda each: None, {}, **options)
+    assert page.count('<table class="numbers"') == 5
+    assert "<td>12,346</td>" in page
+    assert '<td class="given">0.00123</td><td class="suggested">7</td>' in page
+    assert "<b>width" not in page
+    assert '<table class="numbers"' not in text(picture=lambda each: None)
 
 
 def empty():

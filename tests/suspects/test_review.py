@@ -13,6 +13,7 @@ def test_a_decision_is_a_label_or_none(tmp_path):
     text = 'id,path,label,given,suggested,choice\r\na,,cät,cät,dog,given\r\n"c,d",,,cat,dog,neither\r\n'
     assert review(tmp_path / "r.csv", text) == {"a": "cät", "c,d": None}
     assert review(tmp_path / "r.csv", "\ufefflabel,id\ncat,b\n") == {"b": "cat"}
+    assert review(tmp_path / "r.csv", "id;label\nc,d;cat\nc,d;cat\n") == {"c,d": "cat"}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,8 @@ def test_a_decision_is_a_label_or_none(tmp_path):
         ("", "has no column id"),
         ("id,choice\na,given\n", "has no column label"),
         ("id,label\nz,cat\n", "'z', which is no sample of this run"),
+        ("id,label\na,cat\na,dog\n", "two labels for 'a': 'cat' and 'dog'"),
+        ("id,label\na,cat\nb\n", "line 3: the row ends before its label"),
     ],
 )
 def test_what_is_no_review_of_this_run_is_refused(tmp_path, text, message):

@@ -89,7 +89,9 @@ def _training(config: "RunConfig | None") -> dict[str, Any] | None:
 
 
 def _lines(found: "Inspection", own: "OwnDataset") -> Iterator[str]:
-    what = {"images": "images in memory", "files": "image files", "features": "rows of numbers"}[found.kind]
+    what = {"images": "images in arrays", "files": "image files", "features": "rows of numbers"}[found.kind]
+    if found.kind == "files" and not any(own.paths):
+        what = "pictures in a table"
     parts = ", ".join(f"{name} {count:,}" for name, count in found.parts.items())
     yield f"{own.source}: {found.samples:,} {what}, {len(found.classes):,} classes" + (
         f" ({parts})" if own.parts is not None else ""
@@ -121,6 +123,10 @@ def _about_classes(found: "Inspection") -> Iterator[str]:
         yield f"one sample: {len(found.single):,} classes have a single sample ({_some(found.single)})"
     if found.empty:
         yield f"no sample: {len(found.empty):,} classes have none ({_some(found.empty)})"
+    if found.untrained:
+        yield f"not trained on: {len(found.untrained):,} classes are in other parts only ({_some(found.untrained)})"
+    for names in found.alike[:SHOWN]:
+        yield f"named alike: {_some(names)} differ in capitals, spaces or accents at most, and count as {len(names)}"
 
 
 def _about_duplicates(found: "Inspection") -> Iterator[str]:
@@ -157,7 +163,7 @@ def _words(config: "RunConfig", own: "OwnDataset") -> str:
 
 def _counts(counts: dict[str, int]) -> str:
     """Each with its number; the middle of a long list is left out."""
-    items = [f"{_short(name)} {count:,}" for name, count in counts.items()]
+    items = [f"{_short(name)} ({count:,})" for name, count in counts.items()]
     if len(items) > 2 * SHOWN:
         items = [*items[:SHOWN], f"… {len(items) - 2 * SHOWN:,} more …", *items[-SHOWN:]]
     return ", ".join(items)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.cleaned_files import SUFFIXES, WHY, Form, form_of, write_cleaned
-from tnlpad.cli.find_run import judged_run, run_caution, run_data
+from tnlpad.cli.find_run import judged_run, run_data
 from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def clean(
     if out.is_dir() or out.suffix.lower() not in SUFFIXES.values():
         fail(f"--out {out}: name a file that ends in {', '.join(sorted(set(SUFFIXES.values())))}.", code=2)
     found = judged_run(run, runs)
-    least = _least_confidence(confidence, found, review)
+    least = _least_confidence(confidence, found, review, quiet)
     try:
         about = read_data_file(found.folder.path) or {}
         decided = _review(review, found)
@@ -88,11 +88,14 @@ def clean(
     _tell(out, rows, total, _next(out, rows, form, about), quiet, as_json)
 
 
-def _least_confidence(said: float | None, found: "JudgedSamples", review: Path | None) -> float:
+def _least_confidence(said: float | None, found: "JudgedSamples", review: Path | None, quiet: bool) -> float:
     """What was said; else the usual, unless the run's network is too weak to change labels that nobody looked at."""
-    warning = run_caution(found.folder)
-    if said is not None or warning is None:
+    warning = found.caution
+    if warning is None:
         return LEAST_CONFIDENCE if said is None else said
+    if said is not None:
+        say(f"Caution: {warning}", quiet)
+        return said
     if review is None:
         fail(
             f"{warning} So no label is changed unasked: look at the suspects and give what you decided with --review, "
@@ -106,6 +109,8 @@ def _warn(found: "JudgedSamples", rows: "Sequence[Cleaned]", confidence: float, 
     if confidence < 1 and not any(row.changed for row in rows) and len(found.scores) <= len(rows):
         surest = max(row.confidence or 0 for row in rows)
         say(f"No label is wrong with {confidence:.0%}; the most doubtful one is with {surest:.0%}.", quiet)
+    if new := sorted({row.label for row in rows} - set(found.scores.class_names)):
+        say(f"The review has {len(new)} classes that the data had not, such as {new[0][:80]!r}.", quiet)
     given = {found.scores.class_names[label] for label in set(found.scores.columns["given"].tolist())}
     if lost := sorted(given - {row.label for row in rows}):
         say(f"No sample is left of {len(lost)} classes, such as {lost[0][:80]!r}.", quiet)
@@ -148,7 +153,8 @@ def _tell(out: Path, rows: "Sequence[Cleaned]", total: int, command: str | None,
         counts = {"samples": total, "kept": len(rows), "corrected": corrected, "dropped": total - len(rows)}
         print_json({"file": str(out), **counts, "next": command})
         return
-    typer.echo(f"{len(rows):,} of {total:,} samples kept, {corrected:,} labels corrected: {out}")
+    dropped = f", {total - len(rows):,} dropped" if len(rows) < total else ""
+    typer.echo(f"{len(rows):,} of {total:,} samples kept{dropped}, {corrected:,} labels corrected: {out}")
     if command is not None:
         say(f"Next: {command}", quiet)
     else:

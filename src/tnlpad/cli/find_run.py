@@ -1,5 +1,6 @@
 """RUN on the command line: the folder of a finished run, or its name below the folder of all runs."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,20 +34,30 @@ def find_run(run: str, runs: Path) -> "RunFolder":
 
 def judged_run(run: str, runs: Path) -> "JudgedSamples":
     """The run's samples in order of suspicion."""
+    from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError
     from tnlpad.suspects.judged import judged
 
+    folder = find_run(run, runs)
     try:
-        return judged(find_run(run, runs))
+        folder.config()  # these three are read again, where nobody asks whether they can be
+        folder.summary()
+        read_data_file(folder.path)
+        return judged(folder)
     except RecordError as error:
         fail(str(error), code=3)
 
 
 def run_caution(folder: "RunFolder") -> str | None:
-    """Why not to believe what a run says of its labels, if so."""
-    from tnlpad.suspects.caution import caution
+    """Why not to believe what a run says of its labels, if so; one without scores says nothing of them."""
+    from tnlpad.records.scores import read_scores
+    from tnlpad.records.store import RecordError
+    from tnlpad.suspects.caution import caution_of_run
 
-    return caution((folder.summary().get("chosen") or {}).get("validation_accuracy"))
+    try:
+        return caution_of_run(folder, read_scores(folder.path))
+    except RecordError:
+        return None
 
 
 def run_data(folder: "RunFolder", quiet: bool) -> "OwnDataset":
@@ -68,6 +79,8 @@ def reopened(folder: "RunFolder", quiet: bool) -> "OwnDataset":
     about = read_data_file(folder.path)
     if about is None:
         raise DataError(f"the run in {folder.path} is on a published dataset.")
+    if not os.path.exists(about["path"]):
+        raise DataError(f"{about['path']} is gone, and the run in {folder.path} was trained on it. Put it back there.")
     with progress_reporter(quiet) as reporter:
         own = open_dataset(about["path"], images=about["images"], reporter=reporter)
     if own.shape.fingerprint != about["fingerprint"]:

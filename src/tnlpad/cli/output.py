@@ -36,9 +36,7 @@ def folder_for_results(path: Path, option: str) -> Path:
     if path.exists() and not path.is_dir():
         fail(f"{option} {path} is a file, and results go into a folder: name another one with {option} FOLDER.", code=2)
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
+        make_writable(path)
     except OSError as error:
         fail(
             f"cannot write into {path} ({error.strerror or error}). {option} must be a folder that you may create or "
@@ -47,9 +45,17 @@ def folder_for_results(path: Path, option: str) -> Path:
     return path
 
 
+def make_writable(folder: Path) -> None:
+    """Make a folder if need be; raises an OSError where no file can be written into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 def refuse_to_overwrite(out: Path, source: Path | str, option: str) -> None:
     """Nobody's data are replaced by what was made of them."""
-    if out.exists() and Path(source).exists() and out.samefile(source):
+    same = os.path.realpath(out) == os.path.realpath(source)  # also by way of a folder that is yet to be made
+    if same or (out.exists() and Path(source).exists() and out.samefile(source)):
         fail(f"{option} {out} is the file that the data come from: name another one, and it stays as it is.", code=2)
 
 
@@ -59,11 +65,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it, so that no one ever reads half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file whole or not at all, so that no one ever reads half of it."""
+    from tnlpad.records.store import write_by_rename
+
     try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        write_by_rename(path, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another folder.")

@@ -42,7 +42,6 @@ def predict(
     from tnlpad.experiments.predict import predictions
     from tnlpad.experiments.shipped import load_shipped
     from tnlpad.records.store import RecordError
-    from tnlpad.suspects.export import write_rows
 
     if out is not None and (out.is_dir() or out.suffix.lower() != ".csv"):
         fail(f"--out {out}: name a file that ends in .csv.", code=2)
@@ -53,14 +52,21 @@ def predict(
     try:
         shipped = load_shipped(folder)
         found = list(predictions(shipped, _inputs(data, images, shipped, root, quiet)))
-        if out is not None:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            write_rows(out, HEADER, ([getattr(each, name) for name in HEADER] for each in found))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
-    except OSError as error:
-        fail(f"{error}. Check the folder, or name another file.")
+    if out is not None:
+        _write(out, found)
     _print(found, out, as_json)
+
+
+def _write(out: Path, found: "list[Prediction]") -> None:
+    from tnlpad.suspects.export import write_rows
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(out, HEADER, ([getattr(each, name) for name in HEADER] for each in found))
+    except OSError as error:
+        fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
 
 
 def _print(found: "list[Prediction]", out: Path | None, as_json: bool) -> None:

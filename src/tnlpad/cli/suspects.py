@@ -1,17 +1,20 @@
 """`tnlpad suspects`: which labels of a run's data are probably wrong, and what they should be."""
 
+import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.find_run import judged_run, reopened, run_caution
+from tnlpad.cli.find_run import judged_run, reopened
 from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
 
 if TYPE_CHECKING:
     from tnlpad.suspects.judged import JudgedSamples
     from tnlpad.suspects.listing import Suspect
+    from tnlpad.suspects.numbers import Comparison
 
 FORMATS = ("csv", "parquet", "label-studio", "cleanlab", "html")
 DEFAULT_FORMATS = "csv,html"
@@ -53,7 +56,8 @@ def suspects(
     listed = found.suspects(top)
     files: list[Path] = []
     if out is not None:
-        files = _write(folder_for_results(out, "--out"), wanted, found, listed, _pictures(found, root, quiet))
+        folder = folder_for_results(out, "--out")
+        files = _write(folder, wanted, found, listed, _pictures(found, root, quiet), _numbers(found, quiet))
     if as_json:
         print_json(_document(found, listed, files))
     else:
@@ -92,6 +96,7 @@ def _write(
     found: "JudgedSamples",
     listed: "Sequence[Suspect]",
     picture: "Callable[[Suspect], str | None]",
+    numbers: "Callable[[Suspect], Sequence[Comparison]]",
 ) -> list[Path]:
     from tnlpad.records.store import write_by_rename
     from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
@@ -99,8 +104,16 @@ def _write(
 
     def page() -> list[Path]:
         path = folder / "index.html"
-        names, facts = found.scores.class_names, _facts(found)
-        text = suspects_page(_title(found), listed, found.ranking, names, picture, facts, run_caution(found.folder))
+        text = suspects_page(
+            _title(found),
+            listed,
+            found.ranking,
+            found.scores.class_names,
+            picture,
+            _facts(found),
+            found.caution,
+            numbers,
+        )
         write_by_rename(path, text.encode())
         return [path]
 
@@ -119,14 +132,21 @@ def _write(
 
 def _pictures(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
     """Of a file where the sample is one; else of the run's own data or the catalogue's, opened for the first asked."""
-    fallback: list[Callable[[Suspect], str | None]] = []
+
+    @cache
+    def fallback() -> "Callable[[Suspect], str | None]":
+        return _without_paths(found, root, quiet)
+
+    @cache
+    def complain(folder: str) -> None:
+        say(f"Pictures are missing: {folder} is gone, where they lay.", quiet)
 
     def picture(suspect: "Suspect") -> str | None:
-        if suspect.path is not None:
-            return _of_file(suspect.path)
-        if not fallback:
-            fallback.append(_without_paths(found, root, quiet))
-        return fallback[0](suspect)
+        if suspect.path is None:
+            return fallback()(suspect)
+        if not os.path.exists(folder := os.path.dirname(suspect.path)):
+            complain(folder)
+        return _of_file(suspect.path)
 
     return picture
 
@@ -174,6 +194,31 @@ def _of_own(found: "JudgedSamples", kind: str, quiet: bool) -> "Callable[[Suspec
     return picture
 
 
+def _numbers(found: "JudgedSamples", quiet: bool) -> "Callable[[Suspect], Sequence[Comparison]]":
+    """The telling columns of rows of numbers, opened for the first asked; nothing of images."""
+    from tnlpad.data.errors import DataError
+    from tnlpad.records.samples import read_data_file
+    from tnlpad.suspects.numbers import TypicalNumbers
+
+    @cache
+    def typical() -> TypicalNumbers | None:
+        if (read_data_file(found.folder.path) or {}).get("kind") != "features":
+            return None
+        try:
+            own = reopened(found.folder, quiet)
+        except DataError as error:
+            say(f"The page does not show the rows: {error}", quiet)
+            return None
+        assert own.features is not None, "the run remembers that they are features"
+        return TypicalNumbers(own.features, own.labels, own.columns, own.ids)
+
+    def numbers(suspect: "Suspect") -> "Sequence[Comparison]":
+        rows = typical()
+        return () if rows is None else rows.compared(suspect.id, suspect.given, suspect.suggested)
+
+    return numbers
+
+
 def _catalogue_images(dataset: str, root: Path | None, quiet: bool) -> Any:
     from tnlpad.data import load
     from tnlpad.data.catalogue import CATALOGUE
@@ -219,7 +264,7 @@ def _document(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequen
         "samples": len(ranking.order),
         "suspects": ranking.suspects,
         "suspect_share": ranking.suspect_share,
-        "caution": run_caution(found.folder),
+        "caution": found.caution,
         "noise_rate": {"estimate": ranking.estimate.noise_rate, "low": low, "high": high},
         "transition": ranking.estimate.transition.tolist() if small else None,
         "class_names": list(found.scores.class_names),
@@ -233,14 +278,14 @@ def _print(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequence[
     from rich.markup import escape
     from rich.table import Table
 
-    warning = run_caution(found.folder)
+    warning = found.caution
     table = Table(title="Suspect labels, the most suspicious first", title_justify="left")
     headings = ("#", "sample", "given", "suggested", *(("wrong, %",) if warning is None else ()))
     for heading in headings:
         table.add_column(heading, justify="right" if heading in ("#", "wrong, %") else "left", overflow="fold")
     for each in listed[:ROWS_PRINTED]:
         names = (escape(printable(text)) for text in (each.id, each.given_name, each.suggested_name))
-        table.add_row(*(str(each.rank), *names, f"{100 * each.confidence:.1f}")[: len(headings)])
+        table.add_row(*(str(each.rank), *names, str(int(100 * each.confidence)))[: len(headings)])
     if listed:
         Console().print(table)
     if len(listed) > ROWS_PRINTED:

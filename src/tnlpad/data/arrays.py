@@ -8,6 +8,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +30,20 @@ Arrays = Mapping[str, NDArray[Any]]
 def read_npz(path: Path, *, labelled: bool = True) -> Listing:
     """The samples of the file, those of `train` first; without `labelled` no labels are needed, and none are read."""
     arrays = _load(path)
-    if not labelled:
-        return _unlabelled(arrays, path)
-    pieces = _pieces(arrays, path)
+    pieces = _pieces(arrays, path, labelled)
     names = _named(arrays, CLASS_NAMES)
-    content = [_samples(piece[0], path) for piece in pieces.values()]
+    content = [_samples(piece.content, path) for piece in pieces.values()]
     if len({(each.dtype, each.shape[1:]) for each in content}) > 1:
         raise DataError(f"{path}: the samples of its parts differ in shape or kind. Make them alike.")
     samples = np.concatenate(content)
-    labels = [label_as_given(value, path) for _, given in pieces.values() for value in given]
-    ids = _ids(arrays, pieces, path)
-    parts = _parts(arrays, pieces, path)
     return Listing(
-        ids=ids,
-        labels=labels,
-        parts=parts,
+        ids=_ids(arrays, pieces, path),
+        labels=[label_as_given(value, path) for piece in pieces.values() for value in piece.given()],
+        parts=_parts(arrays, pieces, path),
         images=samples if samples.dtype == np.uint8 else None,
         features=samples if samples.dtype == np.float32 else None,
         columns=_nameless(samples),
-        class_names=tuple(str(name) for name in names) if names is not None else None,
+        class_names=tuple(str(name) for name in names) if names is not None and labelled else None,
     )
 
 
@@ -78,15 +74,6 @@ def _nameless(samples: NDArray[Any]) -> tuple[str, ...]:
     return tuple(f"column {number}" for number in range(samples.shape[1])) if samples.ndim == 2 else ()
 
 
-def _unlabelled(arrays: Arrays, path: Path) -> Listing:
-    content = next((array for key, array in arrays.items() if key.lower() in CONTENT), None)
-    if content is None:
-        content = _named(arrays, CONTENT, "|".join(word for word, part in PARTS.items() if part == "test"))
-    if content is None or content.ndim == 0 or len(content) == 0:
-        raise DataError(f"{path} holds {', '.join(list(arrays)[:8]) or 'nothing'}. Save `images`, or `features`.")
-    return listing_of_arrays(content, None, where=path)
-
-
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with readable(path), zipfile.ZipFile(path) as archive:
@@ -100,30 +87,56 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path} cannot be read as .npz: {reason}. Save plain arrays with numpy.savez.") from error
 
 
-def _pieces(arrays: Arrays, path: Path) -> dict[Part | None, tuple[NDArray[Any], NDArray[Any]]]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Piece:
+    """The samples of one part, and their labels where those are asked for."""
+
+    content: NDArray[Any]
+    labels: NDArray[Any] | None
+
+    def given(self) -> Sequence[Any]:
+        return [None] * len(self.content) if self.labels is None else list(self.labels)
+
+
+Pieces = Mapping[Part | None, _Piece]
+
+
+def _pieces(arrays: Arrays, path: Path, labelled: bool) -> Pieces:
     """Samples and labels of every part, or of the one piece that has no name."""
-    pieces: dict[Part | None, tuple[NDArray[Any], NDArray[Any]]] = {}
+    pieces: dict[Part | None, _Piece] = {}
     for part in ("train", "validation", "test"):
         words = "|".join(word for word, means in PARTS.items() if means == part)
-        content, labels = (_named(arrays, names, words) for names in (CONTENT, LABELS))
-        if content is not None and labels is not None:
-            pieces[part] = (content, labels)
+        if piece := _piece(arrays, labelled, words):
+            pieces[part] = piece
     if not pieces:
-        content, labels = _named(arrays, CONTENT), _named(arrays, LABELS)
-        if content is None or labels is None:
-            found = ", ".join(list(arrays)[:8]) or "nothing"
-            raise DataError(
-                f"{path} holds {found}. Save `images` (or `features`) and `labels`; or x_train, y_train, x_test and "
-                "y_test."
+        nameless = _piece(arrays, labelled)
+        if nameless is None:
+            found = ", ".join(name[:80] for name in list(arrays)[:8]) or "nothing"
+            wanted = (
+                "`images` (or `features`) and `labels`; or x_train, y_train, x_test and y_test"
+                if labelled
+                else "`images`, or `features`"
             )
-        pieces[None] = (content, labels)
-    for content, labels in pieces.values():
-        if labels.ndim != 1 or content.ndim == 0 or len(labels) != len(content):
+            raise DataError(f"{path} holds {found}. Save {wanted}.")
+        pieces[None] = nameless
+    for piece in pieces.values():
+        if piece.content.ndim == 0:
+            raise DataError(f"{path}: its samples are a single number. Save an array with a row for each sample.")
+        if piece.labels is not None and (piece.labels.ndim != 1 or len(piece.labels) != len(piece.content)):
             raise DataError(
-                f"{path}: samples have shape {content.shape} and labels {labels.shape}; there must be one label per "
-                "sample."
+                f"{path}: samples have shape {piece.content.shape} and labels {piece.labels.shape}; there must be one "
+                "label per sample."
             )
     return pieces
+
+
+def _piece(arrays: Arrays, labelled: bool, part: str | None = None) -> _Piece | None:
+    content, labels = (_named(arrays, names, part) for names in (CONTENT, LABELS))
+    if content is None or (labelled and labels is None):
+        return None
+    if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]  # as Keras gives the labels of CIFAR
+    return _Piece(content=content, labels=labels if labelled else None)
 
 
 def _named(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> NDArray[Any] | None:
@@ -174,22 +187,20 @@ def _eight_bits(array: NDArray[Any], path: Path | str) -> NDArray[np.uint8]:
     return pixels
 
 
-def _ids(arrays: Arrays, pieces: Mapping[Part | None, tuple[NDArray[Any], NDArray[Any]]], path: Path) -> list[str]:
+def _ids(arrays: Arrays, pieces: Pieces, path: Path) -> list[str]:
     given = _named(arrays, IDS)
-    if given is not None and None in pieces and given.shape == pieces[None][1].shape:
+    if given is not None and None in pieces and given.shape == pieces[None].content.shape[:1]:
         ids = [str(value) for value in given]
         require_unique(ids, path)
         return ids
     prefixes = {part: "" if part is None else f"{part}/" for part in pieces}
-    return [f"{prefixes[part]}{row}" for part, (_, labels) in pieces.items() for row in range(len(labels))]
+    return [f"{prefixes[part]}{row}" for part, piece in pieces.items() for row in range(len(piece.content))]
 
 
-def _parts(
-    arrays: Arrays, pieces: Mapping[Part | None, tuple[NDArray[Any], NDArray[Any]]], path: Path
-) -> list[Part] | None:
+def _parts(arrays: Arrays, pieces: Pieces, path: Path) -> list[Part] | None:
     if None not in pieces:
-        return [part or "train" for part, (_, labels) in pieces.items() for _ in labels]
+        return [part or "train" for part, piece in pieces.items() for _ in range(len(piece.content))]
     given = _named(arrays, SPLITS)
-    if given is None or given.shape != pieces[None][1].shape:
+    if given is None or given.shape != pieces[None].content.shape[:1]:
         return None
     return [part_named(value, path) for value in given]

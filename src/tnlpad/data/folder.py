@@ -15,6 +15,7 @@ from tnlpad.data.listing import PARTS, Listing, Part, Problem, as_text, reason_n
 IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".jp2"
 }  # fmt: skip
+TABLES = {".csv", ".tsv", ".parquet", ".npz"}
 LINKED_FOLDER = "is a link to a folder, and those are not followed"
 NOT_NAMED = "the name is not text in UTF-8: rename the file"
 
@@ -42,6 +43,7 @@ def read_folder(folder: Path) -> Listing:
     for part, place in places:
         for name in _folders(place):
             found.add_class(place, name, part, folder)
+        found.loose += sum(_is_image(name) for name in os.listdir(place))
     if not found.ids:
         raise DataError(_nothing_found(folder, found))
     if len(set(found.labels)) == 1:
@@ -52,7 +54,7 @@ def read_folder(folder: Path) -> Listing:
         parts=found.parts if parts is not None else None,
         files=found.files,
         problems=tuple(found.problems),
-        notes=found.notes(),
+        notes=(*found.notes(), *_note_on_parts(set(found.labels) if parts is None else set())),
     )
 
 
@@ -67,6 +69,7 @@ class _Found:
         self.files: list[str] = []
         self.problems: list[Problem] = []
         self.others: Counter[str] = Counter()
+        self.loose = 0  # images in no folder of a class
 
     def add_class(self, place: Path, name: str, part: Part, folder: Path) -> None:
         top = os.path.join(place, name)
@@ -77,9 +80,8 @@ class _Found:
             if os.path.islink(path) and os.path.isdir(path):
                 self.problems.append(Problem(id=_shown(os.path.relpath(path, folder)), reason=LINKED_FOLDER))
                 continue
-            suffix = os.path.splitext(path)[1].lower()
-            if suffix not in IMAGE_SUFFIXES:
-                self.others[suffix or "no suffix"] += 1
+            if not _is_image(path):
+                self.others[os.path.splitext(path)[1].lower() or "no suffix"] += 1
                 continue
             self._add(path, Path(os.path.relpath(path, folder)).as_posix(), name, part)
 
@@ -94,19 +96,35 @@ class _Found:
         self.files.append(path)
 
     def notes(self) -> tuple[str, ...]:
-        if not self.others:
-            return ()
-        kinds = ", ".join(f"{_shown(suffix)} {count:,}" for suffix, count in self.others.most_common(5))
-        return (f"{self.others.total():,} files are no images by their names and are ignored ({kinds}).",)
+        notes = []
+        if self.others:
+            kinds = ", ".join(f"{_shown(suffix)} {count:,}" for suffix, count in self.others.most_common(5))
+            notes.append(f"{self.others.total():,} files are no images by their names and are ignored ({kinds}).")
+        if self.loose:
+            notes.append(f"{self.loose:,} images lie beside the folders of the classes and are ignored.")
+        return tuple(notes)
 
 
 def _part_folders(folder: Path) -> list[tuple[Part, Path]] | None:
-    """Folders of parts, if there is one for training and nothing else."""
+    """Folders of parts, if there is one for training and no other folder has images."""
     names = _folders(folder)
     parts = [(PARTS[name.lower()], folder / name) for name in names if name.lower() in PARTS]
-    if len(parts) < len(names) or "train" not in {part for part, _ in parts}:
+    if "train" not in {part for part, _ in parts}:
         return None
-    return parts
+    others = (folder / name for name in names if name.lower() not in PARTS)
+    return None if any(_is_image(path) for other in others for path in _files(str(other))) else parts
+
+
+def _note_on_parts(classes: set[str]) -> tuple[str, ...]:
+    """Parts that became classes are hardly what was meant."""
+    parts = sorted(name for name in classes if name.lower() in PARTS)
+    if "train" not in {PARTS[name.lower()] for name in parts}:
+        return ()
+    other = min(classes - set(parts), default="")
+    return (
+        f"{', '.join(parts)} are taken for classes, since {_shown(other)[:80]!r} lies beside them and has images as "
+        "well: move it elsewhere if they are parts of the data.",
+    )
 
 
 def _folders(folder: Path) -> list[str]:
@@ -134,9 +152,18 @@ def _nothing_found(folder: Path, found: _Found) -> str:
             f"{folder}: none of {len(found.problems):,} images can be used; {first.id} {first.reason}. Copy the files "
             "into the folder."
         )
-    if any(os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES for name in os.listdir(folder)):
+    tables = [path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)) if path.suffix in TABLES]
+    if tables:
+        return f"{folder} holds no images in a folder for each class. Did you mean {_meant(folder, tables)}?"
+    if found.loose:
         return f"{folder} holds images without a folder for each class. Make one per class, or list them in a CSV file."
     return f"{folder} holds no folder with images: there must be one for each class."
+
+
+def _meant(folder: Path, tables: list[Path]) -> str:
+    """The table; or where Parquet files lie together, as the Hub has them, their folder."""
+    first = tables[0]
+    return _shown(str(first.parent if first.suffix == ".parquet" and first.parent != folder else first))
 
 
 def _require_classes(folder: Path, label: str) -> None:
@@ -144,6 +171,10 @@ def _require_classes(folder: Path, label: str) -> None:
     inner = folder / label
     if len(_folders(inner)) > 1:
         raise DataError(f"{folder} has one class, {label!r}. Did you mean {inner}, which holds several folders?")
+
+
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES
 
 
 def _shown(name: str) -> str:

@@ -1,18 +1,32 @@
 """A Hugging Face dataset on disk: what `save_to_disk` writes, or Parquet files as the Hub has them.
 
-Read through pyarrow, without the package `datasets`. Images are those of a column of pictures with their bytes; else
-every column of numbers beside the label is a feature. Text is not trained on here.
+Read through pyarrow, without the package `datasets`. Images are those of a column of pictures with their bytes, or of a
+column of paths below the folder; else every column of numbers beside the label is a feature. Text is not trained on
+here.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.files import readable
 from tnlpad.data.listing import PARTS, Encoded, Listing, Part, label_as_given, part_named, require_unique
-from tnlpad.data.manifest import ID_COLUMNS, LABEL_COLUMNS, SPLIT_COLUMNS, arrow_columns, listing_of
+from tnlpad.data.manifest import (
+    ID_COLUMNS,
+    LABEL_COLUMNS,
+    OTHER_LABELS,
+    PATH_COLUMNS,
+    SPLIT_COLUMNS,
+    arrow_columns,
+    column_called,
+    listed,
+    listing_of,
+    parquet_file,
+    parquet_table,
+)
 
 DICTIONARY, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 MOST_JSON_BYTES = 1 << 26
@@ -36,17 +50,17 @@ def read_hugging_face(folder: Path, *, labelled: bool = True) -> Listing:
 
 def read_picture_table(path: Path, *, labelled: bool = True) -> Listing | None:
     """The samples of one Parquet file that has the pictures within; None if it has no column of them."""
-    if not any(_is_image(field.type) for field in _parquet_file(path).schema_arrow):
+    if not any(_is_image(field.type) for field in parquet_file(path).schema_arrow):
         return None
-    table = _parquet_table(path)
-    return listing_of_tables(path, _by_part(table, path), _features(path.parent, table), labelled=labelled)
+    table = parquet_table(path)
+    return listing_of_tables(path, _by_part(table, path), _described(table) or {}, labelled=labelled)
 
 
 def _by_part(table: Any, where: Path) -> dict[Part | None, Any]:
     """The rows of each part that a column names."""
     import pyarrow as pa
 
-    split = next((name for name in SPLIT_COLUMNS if name in table.column_names), None)
+    split = column_called(SPLIT_COLUMNS, table.column_names)
     if split is None:
         return {None: table}
     parts = [part_named(value, where) for value in table.column(split).to_pylist()]
@@ -54,8 +68,6 @@ def _by_part(table: Any, where: Path) -> dict[Part | None, Any]:
 
 
 def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
-    import pyarrow as pa
-
     if (folder / DICTIONARY).is_file():
         names = _json(folder / DICTIONARY).get("splits")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -68,9 +80,20 @@ def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
         found: dict[Part, list[Any]] = {}
         for path in _parquet_files(folder):
             word = path.name.split("-")[0].split(".")[0].lower()
-            found.setdefault(PARTS.get(word, "train"), []).append(_parquet_table(path))
+            found.setdefault(PARTS.get(word, "train"), []).append(parquet_table(path))
         for part, tables in found.items():
-            yield (part if len(found) > 1 else None), pa.concat_tables(tables, promote_options="default")
+            yield (part if len(found) > 1 else None), _joined(tables, folder)
+
+
+def _joined(tables: Sequence[Any], folder: Path) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{folder}: its tables have different columns ({error}). Name one of the files if they are different data."
+        ) from error
 
 
 def _arrow_table(folder: Path) -> Any:
@@ -92,41 +115,26 @@ def _arrow_table(folder: Path) -> Any:
         raise DataError(f"{folder / STATE} lists no files of data.")
     if (folder / "indices.arrow").exists() or _json(folder / STATE).get("_indices_data_files"):
         raise DataError(f"{folder} is a selection of rows. Save it with flatten_indices() first.")
-    return pa.concat_tables(tables)
+    return _joined(tables, folder)
 
 
 def _parquet_files(folder: Path) -> list[Path]:
     return sorted([*folder.glob("*.parquet"), *folder.glob("data/*.parquet")])
 
 
-def _parquet_table(path: Path) -> Any:
-    from pyarrow import ArrowException
-
-    with readable(path):
-        try:
-            return _parquet_file(path).read()
-        except ArrowException as error:
-            raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
-
-
-def _parquet_file(path: Path) -> Any:
-    from pyarrow import ArrowException
-    from pyarrow import parquet as pq
-
-    with readable(path):
-        try:
-            return pq.ParquetFile(path)
-        except ArrowException as error:
-            raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
-
-
-def _features(folder: Path, table: Any) -> Mapping[str, Any]:
-    """What the columns mean, from the table itself or from the file beside it."""
+def _described(table: Any) -> Mapping[str, Any] | None:
+    """What the columns mean, if the table itself says so."""
     metadata = (table.schema.metadata or {}).get(b"huggingface")
     try:
         found = json.loads(metadata)["info"]["features"] if metadata else None
     except (ValueError, KeyError, TypeError):
-        found = None
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _features(folder: Path, table: Any) -> Mapping[str, Any]:
+    """The same, or from the file beside it."""
+    found: Any = _described(table)
     for path in (folder / INFO, *sorted(folder.glob(f"*/{INFO}"))):
         if found is None and path.is_file():
             found = _json(path).get("features")
@@ -150,33 +158,36 @@ def listing_of_tables(
         follow_paths: Whether a picture without bytes is read from its path, which may lie anywhere.
         labelled: Whether there must be labels; a column of them is ignored otherwise.
     """
-    import pyarrow as pa
-
-    try:
-        table = pa.concat_tables(list(pieces.values()), promote_options="default")
-    except pa.ArrowException as error:
-        raise DataError(f"{folder}: its parts have different columns: {error}.") from error
+    table = _joined(list(pieces.values()), folder)
     parts = None if None in pieces else [part or "train" for part, each in pieces.items() for _ in range(len(each))]
     ids = [f"{part}/{row}" if part else str(row) for part, each in pieces.items() for row in range(len(each))]
     image = next((name for name in table.column_names if _is_image(table.schema.field(name).type)), None)
-    label = next((name for name in LABEL_COLUMNS if name in table.column_names), None)
+    label = column_called(LABEL_COLUMNS, table.column_names)
     names = _class_names(features, label)
     if image is None:
-        return _of_numbers(folder, table, ids, parts, names, labelled=labelled)
+        return _without_pictures(folder, table, ids, parts, names, labelled=labelled)
     if label is None and labelled:
-        raise DataError(f"{folder} has no column `label`; it has {', '.join(table.column_names[:8])}.")
-    given = next((name for name in ID_COLUMNS if name in table.column_names), None)
+        raise DataError(
+            f"{folder} has no column `label`; it has {listed(table.column_names)}. Call the column of the classes so."
+        )
+    given = column_called(ID_COLUMNS, table.column_names)
     if given is not None:
         ids = [str(value) for value in table.column(given).to_pylist()]
         require_unique(ids, folder)
     values = table.column(label).to_pylist() if label is not None and labelled else [None] * len(ids)
-    labels = [_label(value, names, folder) for value in values]
+    others = [name for name in table.column_names if name not in (image, label, given, *SPLIT_COLUMNS, *OTHER_LABELS)]
+    note = f"pictures are those of the column {image!r}; other columns are not looked at: {listed(others)}."
     return Listing(
-        ids=ids, labels=labels, parts=parts, files=Pictures(table.column(image), follow_paths), class_names=names
+        ids=ids,
+        labels=[_label(value, names, folder) for value in values],
+        parts=parts,
+        files=Pictures(table.column(image), follow_paths),
+        class_names=names,
+        notes=(note,) if others else (),
     )
 
 
-def _of_numbers(
+def _without_pictures(
     folder: Path,
     table: Any,
     ids: Sequence[str],
@@ -189,19 +200,12 @@ def _of_numbers(
     texts = [name for name, values in columns.items() if name not in LABEL_COLUMNS and _is_text(values)]
     if "text" in texts:
         raise DataError(f"{folder} holds text, which this command does not train on: see the guide for Transformers.")
-    columns.setdefault("id", list(ids))
+    if column_called((*ID_COLUMNS, *PATH_COLUMNS), columns) is None:
+        columns["id"] = list(ids)
     if parts is not None:
-        columns["split"] = list(parts)
+        columns[column_called(SPLIT_COLUMNS, columns) or "split"] = list(parts)
     listing = listing_of(columns, folder / "table", labelled=labelled)
-    labels = [_label(value, names, folder) for value in listing.labels]
-    return Listing(
-        ids=listing.ids,
-        labels=labels,
-        parts=listing.parts,
-        features=listing.features,
-        columns=listing.columns,
-        class_names=names,
-    )
+    return replace(listing, labels=[_label(value, names, folder) for value in listing.labels], class_names=names)
 
 
 class Pictures(Sequence[Encoded]):

@@ -149,6 +149,8 @@ def _array(data: Any) -> NDArray[Any]:
             )
         return np.stack(arrays) if arrays else np.empty((0,))
     array = data.detach().cpu().numpy() if hasattr(data, "detach") else np.asarray(data)
+    if array.dtype == object and hasattr(data, "columns"):
+        return _table(data)
     if array.dtype == object:
         raise DataError(
             f"data is a {type(data).__name__} of things that are no numbers: give images as 8-bit numbers of shape "
@@ -157,11 +159,21 @@ def _array(data: Any) -> NDArray[Any]:
     return array
 
 
+def _table(data: Any) -> NDArray[Any]:
+    """A table whose columns are of different kinds, as long as each is numbers or yes and no."""
+    for name in data.columns:
+        if np.asarray(data[name]).dtype == object:
+            raise DataError(f"data: its column {str(name)[:80]!r} holds no numbers: leave it out, or encode it.")
+    return np.asarray(data, dtype=np.float64)
+
+
 def _labels(labels: Any) -> list[Any]:
     if labels is None:
         raise DataError("labels are missing: give one for each sample.")
     array = labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels
     shape = getattr(array, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[1] == 1:
+        array, shape = np.asarray(array)[:, 0], shape[:1]  # a column, as Keras and pandas give labels
     if shape is not None and len(shape) != 1:
         raise DataError(
             f"labels have the shape {tuple(shape)}: give one class for each sample, such as labels.argmax(1) of rows "

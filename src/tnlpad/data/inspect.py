@@ -1,5 +1,6 @@
 """What there is to know of a person's own data before anything is trained on them."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Inspection:
 
     Args:
         classes: Samples of each class, the largest first.
+        untrained: Classes that have samples, but none to train on.
         parts: Samples of each part; one part if the data name none.
         sizes: Images of each width and height, the most frequent first.
         modes: Images of each mode, as Pillow names them.
@@ -49,6 +51,7 @@ class Inspection:
     samples: int
     fingerprint: str
     classes: dict[str, int]
+    untrained: tuple[str, ...]
     parts: dict[str, int]
     sizes: dict[tuple[int, int], int]
     modes: dict[str, int]
@@ -74,6 +77,15 @@ class Inspection:
         return tuple(name for name, count in self.classes.items() if count == 0)
 
     @property
+    def alike(self) -> tuple[tuple[str, ...], ...]:
+        """Classes whose names differ in capitals, spaces or the spelling of accents alone, and are probably one."""
+        groups: dict[str, list[str]] = {}
+        for name in self.classes:
+            plain = unicodedata.normalize("NFKC", name).casefold()
+            groups.setdefault("".join(letter for letter in plain if letter not in " _-"), []).append(name)
+        return tuple(tuple(sorted(names)) for names in groups.values() if len(names) > 1)
+
+    @property
     def reasons(self) -> dict[str, int]:
         """How many samples are left out for each reason, the most frequent first."""
         return dict(Counter(each.reason for each in self.left_out).most_common())
@@ -96,6 +108,8 @@ class Inspection:
             "imbalance": self.imbalance,
             "classes_of_one_sample": list(self.single),
             "classes_without_samples": list(self.empty),
+            "classes_not_trained_on": list(self.untrained),
+            "classes_named_alike": [list(names) for names in self.alike],
             "left_out": [{"id": each.id, "reason": each.reason} for each in self.left_out],
             "duplicates": [
                 {"ids": list(d.ids), "labels": list(d.labels), "parts": list(d.parts), "contradict": d.contradict}
@@ -109,13 +123,15 @@ def inspect(own: OwnDataset) -> Inspection:
     """Count, compare and group; nothing is read again."""
     counts = np.bincount(own.labels, minlength=len(own.class_names))
     order = np.argsort(-counts, kind="stable")
+    trained = set(own.labels[own.indices("train")].tolist())
     seen = own.seen or ()
     return Inspection(
         kind=own.kind,
         samples=len(own.ids),
         fingerprint=own.shape.fingerprint,
         classes={own.class_names[each]: int(counts[each]) for each in order},
-        parts=dict(Counter(own.parts)) if own.parts is not None else {"train": len(own.ids)},
+        untrained=tuple(own.class_names[each] for each in order if counts[each] and each not in trained),
+        parts=_parts(own),
         sizes=_sizes(own),
         modes=dict(Counter(each.mode for each in seen).most_common()),
         columns=own.columns,
@@ -123,6 +139,12 @@ def inspect(own: OwnDataset) -> Inspection:
         duplicates=_duplicates(own),
         notes=own.notes,
     )
+
+
+def _parts(own: OwnDataset) -> dict[str, int]:
+    if own.parts is None:
+        return {"train": len(own.ids)}
+    return {part: count for part in ("train", "validation", "test") if (count := own.parts.count(part))}
 
 
 def _sizes(own: OwnDataset) -> dict[tuple[int, int], int]:

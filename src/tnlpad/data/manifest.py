@@ -1,13 +1,14 @@
 """A table with a row per sample, as CSV or Parquet: `path,label[,id,split]` for images, or numbers and a label.
 
 Paths are relative to the folder of the table, or to one that is named, and must not lead out of it. In a table without
-paths every other column is a feature and must hold numbers.
+paths every other column is a feature and must hold numbers, but for those that hold labels or number the rows.
 """
 
 import csv
 import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ PATH_COLUMNS = ("path", "file", "filename", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
 ID_COLUMNS = ("id", "sample_id")
 SPLIT_COLUMNS = ("split", "part")
-NOT_FEATURES = ("clean_label", "original_label", "weight", "path")  # of tables with more than is needed here
+OTHER_LABELS = ("clean_label", "original_label")  # the truth or its past, beside the label to train on
+ROW_NUMBERS = re.compile(
+    r"(unnamed: \d+|__index_level_\d+__)?"
+)  # what pandas calls its index in a file; in CSV nothing
 MOST_FIELD_CHARACTERS = 1 << 20
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -45,20 +49,19 @@ def read_manifest(path: Path, images: Path | None = None, *, labelled: bool = Tr
         images: The folder that paths are relative to and stay in; that of the table when not given.
         labelled: Whether there must be labels; a column of them is ignored otherwise.
     """
-    table = read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path)
+    table = arrow_columns(parquet_table(path)) if path.suffix.lower() == ".parquet" else read_csv(path)
     return listing_of(table, path, images, labelled=labelled)
 
 
 def listing_of(table: Table, where: Path, images: Path | None = None, *, labelled: bool = True) -> Listing:
     """The samples of a table that is already in memory."""
-    names = {name.strip().lower(): name for name in table}
     label, path, sample, split = (
-        _first(names, known) for known in (LABEL_COLUMNS, PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS)
+        column_called(known, table) for known in (LABEL_COLUMNS, PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS)
     )
     if label is None and labelled:
         raise DataError(
-            f"{where} has no column `label`; it has {_listed(table)}. Write `path,label` for images, or a label beside "
-            "columns of numbers."
+            f"{where} has no column `label`; it has {listed(table)}. Call the column of the classes so, beside `path` "
+            "for images or columns of numbers."
         )
     rows = len(next(iter(table.values())))
     if rows == 0:
@@ -69,9 +72,22 @@ def listing_of(table: Table, where: Path, images: Path | None = None, *, labelle
     ids = _ids(table, sample, path, where)
     if path is not None:
         return _of_images(table[path], ids, labels, parts, (images or where.parent), where)
-    used = {label, sample, split}
-    columns = [name for name in table if name not in used and name.strip().lower() not in NOT_FEATURES]
-    return _of_features(table, columns, ids, labels, parts, where)
+    others = [name for name in table if name not in {label, sample, split}]
+    ignored = [name for name in others if _is_no_feature(name)]
+    columns = [name for name in others if name not in ignored]
+    return _of_features(table, columns, ids, labels, parts, where, _note(ignored))
+
+
+def _is_no_feature(name: str) -> bool:
+    word = name.strip().lower()
+    return word in OTHER_LABELS or ROW_NUMBERS.fullmatch(word) is not None
+
+
+def _note(ignored: Sequence[str]) -> tuple[str, ...]:
+    if not ignored:
+        return ()
+    names = ", ".join(repr(name[:80]) if name else "one without a name" for name in ignored)
+    return (f"columns that are not trained on, since they number the rows or hold other labels: {names}.",)
 
 
 def _ids(table: Table, sample: str | None, path: str | None, where: Path) -> list[str]:
@@ -132,14 +148,15 @@ def _of_features(
     labels: Sequence[str | int | None],
     parts: Sequence[Part] | None,
     where: Path,
+    notes: tuple[str, ...],
 ) -> Listing:
     if not columns:
         raise DataError(
-            f"{where} has neither a column `path` nor columns of numbers; it has {_listed(table)}. Write `path,label` "
+            f"{where} has neither a column `path` nor columns of numbers; it has {listed(table)}. Write `path,label` "
             "for images, or a label beside columns of numbers."
         )
     features = np.stack([_numbers(table[name], name, where) for name in columns], axis=1)
-    return Listing(ids=ids, labels=labels, parts=parts, features=features, columns=tuple(columns))
+    return Listing(ids=ids, labels=labels, parts=parts, features=features, columns=tuple(columns), notes=notes)
 
 
 def _numbers(values: Any, name: str, where: Path) -> NDArray[np.float32]:
@@ -159,8 +176,8 @@ def _number(value: Any, name: str, row: int, where: Path) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{where}: {str(value)[:80]!r} in column {name!r}, row {row}, is no number. Features are numbers: encode "
-            "the column, or remove it."
+            f"{where}: {str(value)[:80]!r} in column {name!r}, row {row}, is no number. Features are numbers, with a "
+            "point before decimals: encode the column, or remove it."
         ) from error
 
 
@@ -189,8 +206,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
 def _columns(names: list[str], rows: Any, path: Path) -> dict[str, list[str]]:
     if not any(names):
         raise DataError(f"{path} is empty: its first line must name the columns, such as `path,label`.")
-    if len(set(names)) < len(names):
-        raise DataError(f"{path} has two columns of one name: its first line is {', '.join(names)[:200]}.")
+    _require_different(names, path)
     columns: dict[str, list[str]] = {name: [] for name in names}
     for row in rows:
         if not any(field.strip() for field in row):
@@ -204,17 +220,34 @@ def _columns(names: list[str], rows: Any, path: Path) -> dict[str, list[str]]:
     return columns
 
 
-def read_parquet(path: Path) -> dict[str, Any]:
-    """The columns of a Parquet file; numbers as arrays, the rest as lists."""
+def _require_different(names: Sequence[str], path: Path) -> None:
+    if len(set(names)) < len(names):
+        raise DataError(f"{path} has two columns of one name: they are {', '.join(names)[:200]}.")
+
+
+def parquet_file(path: Path) -> Any:
+    """A Parquet file of which only the description has been read, and makes sense."""
     from pyarrow import ArrowException
     from pyarrow import parquet as pq
 
     with readable(path):
         try:
-            table = pq.read_table(path)
+            file = pq.ParquetFile(path)
         except ArrowException as error:
             raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
-    return arrow_columns(table)
+    _require_different(file.schema_arrow.names, path)
+    return file
+
+
+def parquet_table(path: Path) -> Any:
+    """The whole of it, as an Arrow table."""
+    from pyarrow import ArrowException
+
+    with readable(path):
+        try:
+            return parquet_file(path).read()
+        except ArrowException as error:
+            raise DataError(f"{path} cannot be read as Parquet: {error}.") from error
 
 
 def arrow_columns(table: Any) -> dict[str, Any]:
@@ -228,9 +261,13 @@ def arrow_columns(table: Any) -> dict[str, Any]:
     return columns
 
 
-def _first(names: Mapping[str, str], known: Sequence[str]) -> str | None:
+def column_called(known: Sequence[str], columns: Iterable[str]) -> str | None:
+    """The column with the first of these names, whatever its capitals; None if there is none."""
+    names = {name.strip().lower(): name for name in columns}
     return next((names[name] for name in known if name in names), None)
 
 
-def _listed(table: Table) -> str:
-    return ", ".join(list(table)[:8]) + (" and more" if len(table) > 8 else "")
+def listed(columns: Iterable[str]) -> str:
+    """Of many columns the first and the last, where labels tend to be."""
+    names = [name[:80] for name in columns] or ["none at all"]
+    return ", ".join(names if len(names) <= 8 else [*names[:4], "…", *names[-4:]])

@@ -162,7 +162,8 @@ def _read(source: Path, images: Path | None, labelled: bool) -> Listing:
                 return read_hugging_face(source, labelled=labelled)
             return read_folder(source) if labelled else read_unlabelled_folder(source)
         if not os.path.isfile(source):
-            raise DataError(f"{source} does not exist. Name a folder of images, a .csv, .parquet or .npz file.")
+            wrong = "is neither a file nor a folder" if os.path.exists(source) else "does not exist"
+            raise DataError(f"{source} {wrong}. Name a folder of images, a .csv, .parquet or .npz file.")
     except OSError as error:
         raise DataError(f"{str(source)[:200]} cannot be read: {error.strerror or error}.") from error
     suffix = source.suffix.lower()
@@ -213,9 +214,9 @@ def _dataset(source: Path, folder: Path | None, listing: Listing, looked: Looked
     if not reasons and not problems:
         raise DataError(f"{source} holds no samples.")
     if not kept:
-        raise DataError(
-            f"{source}: none of its {len(reasons):,} samples can be used; {problems[0].id[:200]}: {problems[0].reason}."
-        )
+        reason = f"{problems[0].id[:200]}: {problems[0].reason}"
+        notes = "".join(f" Note: {note}" for note in listing.notes)
+        raise DataError(f"{source}: none of its {len(reasons):,} samples can be used; {reason}.{notes}")
     labels, class_names = np.full(len(kept), UNLABELLED, dtype=np.int64), tuple[str, ...]()
     if labelled:
         labels, class_names = _encoded([listing.labels[row] for row in kept], listing.class_names)

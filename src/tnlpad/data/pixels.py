@@ -43,7 +43,7 @@ def look(source: str | bytes) -> Seen | str:
     try:
         content = source if isinstance(source, bytes) else _content(source)
         if not content:
-            return "the file is empty"
+            return "there are no bytes of a picture" if isinstance(source, bytes) else "the file is empty"
         with Image.open(io.BytesIO(content)) as image:
             mode = image.mode
             width, height = image.size
@@ -72,7 +72,7 @@ def open_pixels(source: str | bytes, draft: int, channels: Channels = 3) -> Imag
 def _content(path: str) -> bytes:
     # A pipe or a device would be read for ever.
     if not os.path.isfile(path):
-        raise DataError("there is no such file")
+        raise DataError("it is no plain file" if os.path.exists(path) else "there is no such file")
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:

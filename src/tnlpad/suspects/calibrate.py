@@ -7,7 +7,8 @@ checked those labels better, that is not so, and their confidence is too high.
 
 Doubt then has two humps, of right labels and of wrong ones, and two normal distributions are fitted to it by
 expectation maximisation. With free weights the upper one's is an estimate of the noise rate. With weights held at the
-rate that was found in the end (`estimate.py`), its posterior, made monotone, is the confidence.
+rate that was found in the end (`estimate.py`), its posterior, made monotone, is the confidence, but for a constant in
+its logarithmic odds by which the confidences add up to as many wrong labels as were estimated.
 """
 
 import numpy as np
@@ -22,6 +23,7 @@ ROUNDS, TOLERANCE = 500, 1e-6
 MOST_FITTED = 4096
 HUMPS_OFF_BY = 0.01  # at least, however far apart they lie
 MOST_CERTAIN = 0.999  # nothing that the scores can show is surer than that
+FARTHEST = 40.0  # in logarithmic odds: from the surest to the least likely
 LEAST_RATE, MOST_RATE = 0.01, 0.9  # to begin with
 LEAST_SPREAD = 0.1  # of one hump, as a share of the spread of all: a hump is no spike
 
@@ -67,7 +69,19 @@ def confidence(doubt: Floats, noise_rate: float) -> Floats:
     humps = _fit(_quantiles(values), rate)
     limits = {"y_min": 1 - MOST_CERTAIN, "y_max": MOST_CERTAIN}
     posterior: Floats = IsotonicRegression(**limits).fit(doubt, _shares(values, humps)[:, 1]).predict(doubt)
-    return posterior
+    wrong: Floats = np.clip(_with_mean(posterior, rate), limits["y_min"], limits["y_max"])
+    return wrong
+
+
+def _with_mean(shares: Floats, mean: float) -> Floats:
+    """Shares whose logarithmic odds are moved by one constant so that this is their mean."""
+    from scipy.optimize import brentq  # type: ignore[import-untyped, unused-ignore]
+    from scipy.special import expit, logit  # type: ignore[import-untyped, unused-ignore]
+
+    odds = logit(shares)
+    constant = brentq(lambda moved: float(expit(odds + moved).mean()) - mean, -FARTHEST, FARTHEST)
+    moved: Floats = expit(odds + constant)
+    return moved
 
 
 def _quantiles(values: Floats) -> Floats:

@@ -14,7 +14,9 @@ of classes are drawn towards the overall rate in the same way.
 With that first matrix every sample has its doubt (`evidence.py`), whose two humps tell the rate as well
 (`calibrate.py`): hardly by chance, since all samples count, but by the shape of the humps. The rate is the mean of the
 two, each weighted by its certainty. Where few samples are held out and the humps lie apart, it is that of the humps;
-where many are, and the humps run into each other, it is the counted one.
+where many are, and the humps run into each other, it is the counted one. Humps of something else, such as of a rare
+class among right labels, are found out by the held-out samples: a network that knows the truth contradicts each wrong
+label, and one that does not contradicts even more, so they cannot contradict fewer than are wrong, but by chance.
 
 Intervals of the rate follow from the two uncertainties; those of classes are percentiles of a bootstrap over samples.
 None of them knows about the assumption that clear cases are wrong as often as others.
@@ -32,6 +34,7 @@ from tnlpad.types import Index, Labels, Transition
 CLEAR_SHARE = 0.3
 RESAMPLES, LEVEL = 200, 0.95
 NORMAL_QUANTILE = 1.96  # of that level
+LEAST_CHANCE = 0.01  # of what was seen of the held-out samples, if the humps are those of wrong labels
 TOO_FAR_APART = 3.0  # two estimates of one rate, in deviations
 LEAST_RATE, MOST_RATE = 0.005, 0.95  # of a class, where doubt is reckoned with it: nothing is certain
 BELIEVED = 0.5  # of the differences between classes' rates: a class that the network confuses seems to have a high one
@@ -82,7 +85,11 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
     """
     clear, disputed = _clear(seen), _clear_and_disputed(seen)
     counted = _share_wrong(seen, clear)
-    rate, deviation = _combined(counted, len(clear), *upper_hump(doubt, counted))
+    humps, shape = upper_hump(doubt, counted)
+    if _refuted(humps, seen):
+        rate, deviation = counted, _chance(counted, len(clear))
+    else:
+        rate, deviation = _combined(counted, len(clear), humps, shape)
     rates, taken_for = _counted(seen, clear, disputed)
     with_matrix = seen.num_classes <= MOST_CLASSES_WITH_INTERVALS
     drawn_rates, drawn_matrices, generator = [], [], np.random.default_rng(seed)
@@ -133,6 +140,15 @@ def _chance(share: float, samples: int) -> float:
     """The deviation of a share; one of 0 is not certain either."""
     likely = (share * samples + 0.5) / (samples + 1)
     return float(np.sqrt(likely * (1 - likely) / max(1, samples)))
+
+
+def _refuted(rate: float, seen: Predictions) -> bool:
+    """Whether so few held-out labels are contradicted that this share of all can hardly be wrong."""
+    from scipy.stats import binom  # type: ignore[import-untyped, unused-ignore]  # slow to import
+
+    rows = seen.held_out
+    contradicted = int((seen.predicted[rows] != seen.given[rows]).sum())
+    return bool(rows.any()) and float(binom.cdf(contradicted, int(rows.sum()), rate)) < LEAST_CHANCE
 
 
 def _combined(counted: float, samples: int, humps: float, shape: float) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tnlpad.records.scores import SampleNames, SampleScores, read_names, read_scores
 from tnlpad.records.store import RunFolder
+from tnlpad.suspects.caution import caution_of_run
 from tnlpad.suspects.listing import Suspect, suspects
 from tnlpad.suspects.ranking import Ranking, rank
 
@@ -16,6 +17,11 @@ class JudgedSamples:
     scores: SampleScores
     names: SampleNames
     ranking: Ranking
+
+    @property
+    def caution(self) -> str | None:
+        """Why the estimates should not be believed, if so."""
+        return caution_of_run(self.folder, self.scores)
 
     def suspects(self, top: int | None = None) -> list[Suspect]:
         """The most suspicious first; by default all that are more likely wrong than right."""

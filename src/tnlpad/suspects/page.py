@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tnlpad.suspects.listing import Suspect
+from tnlpad.suspects.numbers import Comparison
 from tnlpad.suspects.ranking import Ranking
 
 MOST_CARDS = 500  # a picture each, some 8 kB: the page stays within a few megabytes
@@ -26,6 +27,7 @@ def suspects_page(
     picture: Callable[[Suspect], str | None],
     facts: Mapping[str, Any],
     caution: str | None = None,
+    numbers: Callable[[Suspect], Sequence[Comparison]] | None = None,
 ) -> str:
     """The page of a list.
 
@@ -37,9 +39,18 @@ def suspects_page(
         picture: Gives the address of a sample's picture, or None where there is none.
         facts: What else to say at the end, by name; `run` tells reviews of different runs apart.
         caution: Why its numbers should not be believed, if so.
+        numbers: Gives what is to be seen of a row of numbers.
     """
     shown = listed[:MOST_CARDS]
-    cards = [{**each.to_json(), "pair": f"{each.given}-{each.suggested}", "picture": picture(each)} for each in shown]
+    cards = [
+        {
+            **each.to_json(),
+            "pair": f"{each.given}-{each.suggested}",
+            "picture": picture(each),
+            "numbers": numbers(each) if numbers is not None else (),
+        }
+        for each in shown
+    ]
     estimate = ranking.estimate
     environment = Environment(
         loader=PackageLoader("tnlpad.suspects"),
@@ -65,8 +76,10 @@ def suspects_page(
             )
         ][:MOST_CLASSES_SHOWN],
         more_classes=max(0, len(class_names) - MOST_CLASSES_SHOWN),
+        classes_differ=len(set(estimate.class_rates.round(4).tolist())) > 1,
         facts=facts,
         percent=_percent,
+        number=_number,
     )
 
 
@@ -91,3 +104,7 @@ def _short(name: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
