@@ -52,6 +52,7 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/performance.py
 	$(BIN)/python docs/own_data.py
+	$(BIN)/python docs/suspects.py
 	$(BIN)/python -m benchmarks.step_times
 
 results: $(READY)

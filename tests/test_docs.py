@@ -30,6 +30,29 @@ def docs_module(name):
     return module
 
 
+def test_the_page_about_suspects_is_what_the_records_give():
+    suspects = docs_module("suspects")
+    assert suspects.page() == suspects.PAGE.read_text(), "python docs/suspects.py writes it again"
+
+
+def test_where_others_find_more_wrong_labels_is_said():
+    suspects = docs_module("suspects")
+
+    def cell(noise, ours, aum):
+        scores = {name: {"auroc": 0.8, "ap": 0.5} for name in suspects.COMPARED}
+        scores |= {"ours": {"auroc": ours, "ap": 0.6}, suspects.AUM: {"auroc": aum, "ap": 0.7}}
+        return {"dataset": "mnist", "noise": noise, "seed": 1, "samples": 9000, "scores": scores}
+
+    cells = [cell("symmetric:0.2", 0.9, 0.95), cell("pairflip:0.2", 0.9, 0.85)]
+    said = suspects.verdict(cells)
+    assert "- Against cleanlab's better score: ahead or level in 2 of 2.\n" in said
+    assert "- Against AUM: ahead or level in 1 of 2. Behind in MNIST symmetric 20\xa0% (by 0.0500).\n" in said
+    row = suspects.comparison(cells).splitlines()[2]
+    assert row == "| MNIST | symmetric 20\xa0% | 9,000 | 1 | 0.9000 (0.600) | 0.8000 (0.500) | **0.9500** (0.700) |" + (
+        " 0.8000 (0.500) |" * 2
+    )
+
+
 @pytest.fixture
 def results():
     return docs_module("results")
