@@ -92,8 +92,15 @@ class Kept:
     out_of_sample: NDArray[np.float64] | None
 
 
-def make(cell: Cell, folder: Path, *, root: Path | None, trainings: Collection[str] = tuple(TRAININGS)) -> None:
-    """Train whatever is missing of these trainings of a cell."""
+def make(
+    cell: Cell,
+    folder: Path,
+    *,
+    root: Path | None,
+    trainings: Collection[str] = tuple(TRAININGS),
+    folds: Collection[int] = range(FOLDS),
+) -> None:
+    """Train whatever is missing of these trainings of a cell, and of these folds."""
     own = folder / cell.name
     own.mkdir(parents=True, exist_ok=True)
     _require_same(cell, own)
@@ -112,7 +119,7 @@ def make(cell: Cell, folder: Path, *, root: Path | None, trainings: Collection[s
                 write_scores(own / name, _scores(cell.config(TRAININGS[name]), data, index, device))
     for number, fold in enumerate(_folds(len(index), cell.seed)):
         path = own / f"fold-{number}.npz"
-        if "folds" in trainings and not path.exists():
+        if "folds" in trainings and number in folds and not path.exists():
             with _told(f"{cell.name}: fold {number + 1} of {FOLDS}"):
                 found = _out_of_sample(cell, data, index, fold, device)
             with replacing(path) as file:

@@ -9,7 +9,8 @@ The estimated noise rate, the transition matrix, the confidence and the suggeste
 
     python -m benchmarks.suspects [--data digits mnist] [--noise symmetric:0.4 ...] [--seeds 2 3] [--samples 3000]
                                   [--epochs 25] [--trainings ours plain folds] [--root FOLDER] [--save record.json]
-    python -m benchmarks.suspects --keep FOLDER --device cuda --data cifar10n --noise human:worse human:aggregate
+    python -m benchmarks.suspects --keep FOLDER --device cuda --jobs 9 --data cifar10n
+                                  --noise human:worse human:aggregate [--epochs 30]
     python -m benchmarks.suspects --read FOLDER [--save record.json]
     python -m benchmarks.suspects --scale [--samples 200000] [--classes 1000]
 
@@ -20,11 +21,14 @@ rates are no independent evidence.
 """
 
 import argparse
+import multiprocessing
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -32,7 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.machine import leave, machine, versions
-from benchmarks.suspect_trainings import TRAININGS, Cell, Kept, make, read
+from benchmarks.suspect_trainings import FOLDS, TRAININGS, Cell, Kept, make, read
+from tnlpad.experiments.mps import mps
 from tnlpad.records.scores import SampleScores, read_names, read_scores, write_scores
 from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
 from tnlpad.suspects.listing import absorbed, suspects
@@ -54,6 +59,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help=f"{EPOCHS} for the larger ones, else those of the recipe")
     parser.add_argument("--trainings", nargs="+", choices=TRAININGS, default=list(TRAININGS))
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at once")
     parser.add_argument("--root", type=Path)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="train only, and keep what is found there")
     parser.add_argument("--read", type=Path, metavar="FOLDER", help="compare what was kept there, and train nothing")
@@ -74,12 +80,33 @@ def main() -> None:
 
 
 def train(folder: Path, options: argparse.Namespace) -> None:
+    """Everything that is missing, one after the other or several at once, each in a process of its own."""
+    work = [
+        (cell, folder, options.root, training, fold)
+        for cell in cells_of(options)
+        for training in options.trainings
+        for fold in (range(FOLDS) if training == "folds" else (0,))
+    ]
+    if options.jobs == 1:
+        for each in work:
+            train_one(*each)
+        return
+    say = partial(print, file=sys.stderr)
+    with (
+        mps(options.device, say=say),
+        ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        for done in [pool.submit(train_one, *each) for each in work]:
+            done.result()
+
+
+def cells_of(options: argparse.Namespace) -> Iterator[Cell]:
     for dataset in options.data:
         large = dataset in ON_A_CPU
         samples = (SAMPLES if large else None) if options.samples is None else (options.samples or None)
         for noise in options.noise:
             for seed in options.seeds:
-                cell = Cell(
+                yield Cell(
                     dataset=dataset,
                     noise=noise,
                     seed=seed,
@@ -87,7 +114,10 @@ def train(folder: Path, options: argparse.Namespace) -> None:
                     epochs=None if dataset == "digits" else options.epochs or (EPOCHS if large else None),
                     device=options.device,
                 )
-                make(cell, folder, root=options.root, trainings=options.trainings)
+
+
+def train_one(cell: Cell, folder: Path, root: Path | None, training: str, fold: int) -> None:
+    make(cell, folder, root=root, trainings=[training], folds=[fold])
 
 
 def compare(folder: Path, save: Path | None) -> None:
