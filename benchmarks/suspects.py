@@ -10,7 +10,7 @@ The estimated noise rate, the transition matrix, the confidence and the suggeste
     python -m benchmarks.suspects [--data digits mnist] [--noise symmetric:0.4 ...] [--seeds 2 3] [--samples 3000]
                                   [--epochs 25] [--trainings ours plain folds] [--root FOLDER] [--save record.json]
     python -m benchmarks.suspects --keep FOLDER --device cuda --jobs 9 --data cifar10n
-                                  --noise human:worse human:aggregate [--epochs 30]
+                                  --noise human:worse human:aggre [--epochs 30]
     python -m benchmarks.suspects --read FOLDER [--save record.json]
     python -m benchmarks.suspects --scale [--samples 200000] [--classes 1000]
 
