@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tnlpad.data.augment import Augmentation
+from tnlpad.data.augment import Augmentation, draw
 from tnlpad.data.loader import DeviceLoader
 from tnlpad.rng import torch_stream
 
@@ -43,6 +43,22 @@ def test_the_last_short_batch_is_kept_or_dropped(drop_last, sizes):
     batches = loader(drop_last=drop_last)
     assert [len(b.labels) for b in batches] == sizes
     assert len(batches) == len(sizes)
+
+
+def test_one_sample_left_over_is_a_batch():
+    batches = loader(indices=torch.arange(9))
+    assert [len(b.labels) for b in batches] == [8, 1]
+    assert len(batches) == 2
+
+
+def test_the_plan_is_drawn_from_both_streams_and_for_the_shape_of_the_images():
+    augmentation = Augmentation(crop_padding=2, flip=True, cutout=2)
+    images = torch.zeros(50, 1, 4, 9, dtype=torch.uint8)
+    order, augment = torch_stream(1, "order"), torch_stream(1, "augment")
+    streams = {"order": order, "augment": augment, "augmentation": augmentation}
+    plan = DeviceLoader(images, LABELS, batch_size=8, mean=(0.0,), std=(1.0,), **streams).plan()
+    assert torch.equal(plan[:, 0], torch.randperm(50, generator=torch_stream(1, "order")))
+    assert torch.equal(plan[:, 1:], draw(augmentation, 50, 4, 9, torch_stream(1, "augment")))
 
 
 def test_epochs_differ_and_are_a_function_of_the_seed():

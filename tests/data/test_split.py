@@ -26,6 +26,11 @@ def test_a_tenth_is_held_out(size, train):
     assert len(legacy_split(size, 0.1, 1).train) == train
 
 
+@pytest.mark.parametrize(("fraction", "train"), [(0.8, 2), (0.9, 1)])
+def test_a_share_that_is_no_binary_fraction_loses_no_sample(fraction, train):
+    assert len(split(10, fraction, numpy_stream(1, "split")).train) == train
+
+
 def test_the_authors_stream():
     expected = [3, 16, 6, 10, 2, 14, 4, 17, 7, 1, 13, 0, 19, 18, 9, 15, 8, 12]
     drawn = legacy_split(20, 0.1, seed=1)

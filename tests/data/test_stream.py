@@ -36,14 +36,25 @@ def trained(files, seed=1, **options):
     return stream(files, order=torch_stream(seed, "order"), augment=torch_stream(seed, "augment"), **options)
 
 
-def test_decode_equals_pillow_by_hand(files):
-    path = files.paths[1]
+def resized(path):
     with Image.open(path) as image:
         scale = 24 / min(image.size)
-        width, height = (max(24, round(side * scale)) for side in image.size)
-        resized = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
-    top, left = int(0.5 * (height - 20 + 1)), int(0.5 * (width - 20 + 1))
-    assert np.array_equal(decode(path, 24, 20), resized[top : top + 20, left : left + 20].transpose(2, 0, 1))
+        width, height = (round(side * scale) for side in image.size)
+        return np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+
+
+def test_decode_equals_pillow_by_hand(files):
+    path = files.paths[1]
+    whole = resized(path)
+    top, left = (int(0.5 * (side - 20 + 1)) for side in whole.shape[1:])
+    assert np.array_equal(decode(path, 24, 20), whole[:, top : top + 20, left : left + 20])
+
+
+def test_a_crop_may_touch_every_border(files):
+    for path in files.paths[1::2]:
+        whole, nearly_one = resized(path), 0.999999
+        assert np.array_equal(decode(path, 24, 20, 0.0, nearly_one), whole[:, :20, -20:])
+        assert np.array_equal(decode(path, 24, 20, nearly_one, 0.0), whole[:, -20:, :20])
 
 
 @pytest.mark.parametrize(("top", "left"), [(0.0, 0.0), (0.999999, 0.999999)])
@@ -81,6 +92,23 @@ def test_training_batches_do_not_depend_on_the_number_of_workers(files):
         assert same == (epoch == 0)  # the second epoch is drawn anew
 
 
+def test_a_training_batch_by_hand(files):
+    """Order and augmentation from a stream each: top, left, and whether to mirror."""
+    (batch,) = trained(files, indices=torch.arange(3, 15), batch_size=12)
+    order = torch.arange(3, 15)[torch.randperm(12, generator=torch_stream(1, "order"))]
+    assert torch.equal(batch.index, order)
+    drawn = torch.rand(12, 3, generator=torch_stream(1, "augment")).tolist()
+    for image, sample, (top, left, mirror) in zip(batch.images, order.tolist(), drawn, strict=True):
+        pixels = torch.tensor(decode(files.paths[sample], 24, 20, top, left, mirror < 0.5).copy())
+        torch.testing.assert_close(image, (pixels / 255 - 0.5) / 0.25, rtol=1e-5, atol=1e-6)
+
+
+def test_a_short_last_batch_may_be_dropped(files):
+    loader = trained(files, drop_last=True)
+    assert [len(batch.index) for batch in loader] == [6, 6, 6]
+    assert len(loader) == 3
+
+
 def test_images_are_flipped_and_moved_in_training(files):
     loader = stream(files, augment=torch_stream(3, "augment"), indices=torch.zeros(6, dtype=torch.long), batch_size=6)
     (batch,) = loader
@@ -115,6 +143,13 @@ def test_a_part_of_the_data_has_as_many_of_every_class_as_there_are(files):
     assert set(torch.cat(epochs).tolist()) == set(range(20))  # every sample has its turn
     firsts = [labels[index[0]].item() for index in epochs]
     assert set(firsts) == {0, 1, 2}  # the classes are mixed
+
+
+def test_classes_that_do_not_occur_have_no_share(files):
+    labels = torch.tensor([0] * 14 + [2] * 6)
+    loader = stream(files, labels=labels, order=torch_stream(1, "order"), samples_per_epoch=6)
+    (batch,) = loader
+    assert torch.bincount(batch.labels).tolist() == [3, 0, 3]
 
 
 def test_a_part_that_is_larger_than_the_data_is_all_of_it(files):

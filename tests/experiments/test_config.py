@@ -88,10 +88,19 @@ def test_the_stem_goes_with_the_network():
         ("adacorr", "cifar10", "symmetric:0.4", {"start_epoch": 25, "update_epoch": 30}),
         ("adacorr", "cifar10", "asymmetric:0.4", {"start_epoch": 20, "update_epoch": 25}),
         ("adacorr", "cifar100", "symmetric:0.8", {"start_epoch": 30, "update_epoch": 35}),
+        ("jocor", "cifar10n", "symmetric:0.8", {"co_lambda": 0.65}),
+        ("jocor", "cifar100n", "symmetric:0.8", {"co_lambda": 0.85}),
+        ("jocor", "fashion_mnist", "symmetric:0.8", {"co_lambda": 0.9}),
+        ("adacorr", "cifar10", "symmetric:0.8", {"start_epoch": 20, "update_epoch": 25}),
+        ("adacorr", "cifar100", "asymmetric:0.4", {"start_epoch": 25, "update_epoch": 30}),
+        ("adacorr", "food101", "symmetric:0.8", {"start_epoch": 30, "update_epoch": 35}),
+        ("adacorr", "mnist", "symmetric:0.8", {"start_epoch": 5, "update_epoch": 10}),
         ("adacorr", "mnist", "symmetric:0.4", {"start_epoch": 10, "update_epoch": 15}),
         ("adacorr", "mnist", "asymmetric:0.4", {"start_epoch": 5, "update_epoch": 10}),
         ("sigua", "mnist", "pairflip:0.4", {"sigua_scale": 0.001, "sigua_rate": 0.7}),
         ("sigua", "cifar10", "pairflip:0.4", {"sigua_scale": 0.01, "sigua_rate": None}),
+        ("sigua", "mnist", "symmetric:0.4", {"sigua_scale": 0.01, "sigua_rate": None}),
+        ("dividemix+tnlpad", "cifar100", "symmetric:0.4", {"c2": 0.2}),
     ],
 )
 def test_each_methods_own_defaults(method, dataset, noise, expected):
@@ -104,6 +113,13 @@ def test_the_rate_that_methods_may_assume():
     assert configure("cifar10", noise="asymmetric:0.4", method="jocor").noise_rate == 0.2
     assert configure("cifar10", noise="symmetric:0.4", method="jocor").noise_rate == 0.4
     assert configure("cifar10n", noise="human:worse").noise_rate == 0.4021
+    assert [configure("cifar10n", noise=f"human:random{number}").noise_rate for number in (1, 2, 3)] == [
+        0.1723,
+        0.1812,
+        0.1764,
+    ]
+    assert configure("cifar10n", noise="human:aggregate").noise_rate == 0.0901
+    assert configure("cifar100n", noise="human:fine").noise_rate == 0.4020
     assert configure("cifar10n", noise="human:worse", settings={"noise_rate": "0.4"}).noise_rate == 0.4
 
 
@@ -209,6 +225,9 @@ def test_a_number_or_none_of_a_method():
         ("momentum", "1", r"must be in \[0, 1\)"),
         ("validation_fraction", "0", "validation chooses the epoch"),
         ("milestones", "9,5", "ascending"),
+        ("milestones", "5,5", "ascending"),
+        ("milestones", "0,5", "ascending"),
+        ("decay", "0", r"must be in \(0, 1\]"),
         ("milestones", "5,x", "whole numbers separated by commas"),
         ("milestones", [5.5], "whole numbers separated by commas"),
         ("flip", "maybe", "true or false"),
@@ -411,6 +430,11 @@ def test_a_file_is_read_as_strictly_as_a_command_line():
             from_json({**plain, **change})
     with pytest.raises(ValueError, match="epochs is missing"):
         from_json({key: value for key, value in plain.items() if key != "epochs"})
+
+
+def test_no_decay_and_no_wrong_labels_are_allowed():
+    config = configure("mnist", settings={"decay": 1.0, "noise_rate": 0.0, "momentum": 0.0, "weight_decay": 0.0})
+    assert (config.decay, config.noise_rate, config.momentum, config.weight_decay) == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_settings_on_top():

@@ -2,6 +2,8 @@ import errno
 import json
 import os
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,6 +97,36 @@ def test_a_job_is_carried_out_and_leaves_no_checkpoint(tmp_path):
     assert result.test_accuracy == folder.summary()["chosen"]["test_accuracy"]
     assert not folder.checkpoint_file.exists()
     assert folder.model_file.exists()
+
+
+def test_what_a_worker_passes_on(tmp_path, monkeypatch):
+    """Where to run and how often to save; its answer is the accuracy of the chosen epoch."""
+    told = []
+
+    def run(config, out, **options):
+        told.append((config, out, options))
+        ends = {"chosen": {"test_accuracy": 0.75}, "last": {"test_accuracy": 0.5}}
+        return SimpleNamespace(summary=lambda: ends)
+
+    monkeypatch.setattr("tnlpad.experiments.run.run", run)
+    given = Job(small().run_id, small().to_json(), str(tmp_path / "runs"), str(tmp_path / "data"), "cuda:1")
+    assert carry_out(given).test_accuracy == 0.75
+    options = {"root": tmp_path / "data", "device": "cuda:1", "checkpoint_every_seconds": 60.0}
+    assert told == [(small(), tmp_path / "runs", options)]
+
+
+def test_jobs_mean_the_same_place_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    jobs = []
+
+    def note(function, given):
+        for each in given:
+            jobs.append(each)
+            yield Outcome(job=each, value=Result("done", test_accuracy=0.5, seconds=1.0), error=None, attempts=1)
+
+    assert len(list(run_grid([small()], Path("runs"), execute=note, root=Path("data"), device="cuda:1"))) == 1
+    config = small()
+    assert jobs == [Job(config.run_id, config.to_json(), str(tmp_path / "runs"), str(tmp_path / "data"), "cuda:1")]
 
 
 def test_a_run_of_another_process_is_left_to_it(tmp_path, monkeypatch):

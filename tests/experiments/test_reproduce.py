@@ -2,9 +2,12 @@ import json
 
 import pytest
 
+import tnlpad.experiments.reproduce as reproducing
+from tnlpad.data.errors import DataError
 from tnlpad.experiments.config import RunConfig, configure, departures
 from tnlpad.experiments.reproduce import (
     TITLES,
+    Seen,
     absent_datasets,
     computed_beside,
     experiments,
@@ -217,6 +220,33 @@ def test_absent_datasets(tmp_path):
     absent = absent_datasets(configs, tmp_path)
     assert absent.keys() == {"mnist", "cifar10n"}
     assert "tnlpad data get mnist" in absent["mnist"]
+
+
+def test_a_dataset_whose_images_are_anothers_needs_both(tmp_path, monkeypatch):
+    def only_labels(info, root):
+        if info.name == "cifar10":
+            raise DataError("no images")
+
+    monkeypatch.setattr(reproducing, "require_layout", only_labels)
+    assert absent_datasets([configure("cifar10n")], tmp_path) == {"cifar10n": "no images"}
+
+
+def test_what_is_damaged_is_left_to_run_so_that_someone_is_told(tmp_path):
+    planned = plan(experiments(SMOKE)[:1], seeds=[1, 2, 3])
+    states = ("done", "damaged", "running")
+    seen = [Seen(planned=each, state=state) for each, state in zip(planned, states, strict=True)]
+    assert left_to_run(seen) == [each.config for each in planned[1:]]
+
+
+def test_every_word_reaches_the_runs():
+    """What is set for all comes over what a cell sets, and that over what goes with the device."""
+    cell = next(each for each in experiments("simulated") if each.method == "tnlpad")
+    (plain,) = plan([cell], protocol="authors", seeds=[7, 7], device="cuda")
+    words = {"noise": cell.noise, "protocol": "authors", "method": "tnlpad", "network": cell.network, "seed": 7}
+    gpu = {"precision": "bfloat16", "compiled": True}
+    assert plain.config == configure(cell.dataset, settings=gpu, **words)
+    (changed,) = plan([cell], protocol="authors", seeds=[7], settings={"compiled": False}, device="cuda")
+    assert changed.config == configure(cell.dataset, settings={**gpu, "compiled": False}, **words)
 
 
 # What is computed beside the runs

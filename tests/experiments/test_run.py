@@ -20,9 +20,11 @@ from tnlpad.experiments.config import configure
 from tnlpad.experiments.run import run
 from tnlpad.methods import METHODS
 from tnlpad.networks import build
+from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RecordError, RunFolder
+from tnlpad.rng import torch_stream
 from tnlpad.training.evaluate import evaluate
-from tnlpad.training.loop import Diverged
+from tnlpad.training.loop import Diverged, Schedule
 
 NOISE = "symmetric:0.4"
 
@@ -167,6 +169,102 @@ def test_methods_of_one_seed_see_the_same_labels_and_batches(tmp_path):
         loader, _ = running.prepare_loader(small(method), data, torch.device("cpu"))
         parts.append((data.given, torch.from_numpy(data.parts.train), next(iter(loader)).index))
     assert all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
+
+
+def ended(*accuracies):
+    """Epochs with these noisy validation accuracies; test accuracies run the other way."""
+    return [
+        {
+            "epoch": epoch,
+            "validation_accuracy": accuracy,
+            "test_accuracy": 1 - accuracy,
+            "judged": {"w": {"epoch": epoch}},
+            "seconds": {"training": 2.0, "measuring": 0.5},
+        }
+        for epoch, accuracy in enumerate(accuracies, start=1)
+    ]
+
+
+@pytest.mark.parametrize(("epochs", "stopped"), [(3, "at the last epoch"), (4, "by patience")])
+def test_the_summary_by_hand(epochs, stopped):
+    config, device = small("standard", epochs=epochs, patience=9), torch.device("cpu")
+    data = running.prepare_data(config, None, device)
+    method = running.prepare_method(config, data, torch.Generator(), device)
+    summary = running.summarise(config, method, ended(0.25, 0.75, 0.5), data, device, 7.0)
+    assert summary["chosen"] == {
+        "epoch": 2,
+        "validation_accuracy": 0.75,
+        "test_accuracy": 0.25,
+        "judged": {"w": {"epoch": 2}},
+    }
+    assert (summary["last"]["epoch"], summary["last"]["test_accuracy"]) == (3, 0.5)
+    assert (summary["epochs_run"], summary["stopped"]) == (3, stopped)
+    assert summary["seconds"] == {"this_process": 7.0, "epochs": 7.5}
+    assert summary["wrong_labels"] == pytest.approx((data.noisy.given != data.noisy.clean).mean())
+    assert 0.35 < summary["wrong_labels"] < 0.45
+    assert summary["settings"] == {"epochs": epochs, "batch_size": 256, "patience": 9}
+
+
+def test_the_schedule_is_that_of_the_settings():
+    settings = {"epochs": 9, "learning_rate": 0.5, "milestones": "2,4", "decay": 0.3}
+    schedule = running._schedule(small(**settings, decay_takes_effect="after", patience=5))
+    expected = Schedule(
+        epochs=9, learning_rate=0.5, milestones=(2, 4), decay=0.3, decay_takes_effect="after", patience=5
+    )
+    assert schedule == expected
+
+
+def test_what_training_is_told(tmp_path, monkeypatch):
+    """Streams that are saved are those that batches and method draw from; convolutions add up in one order."""
+    told, train = {}, running.train
+
+    def watched(method, loader, sets, schedule, **options):
+        told.update(options, method=method, loader=loader, deterministic=torch.backends.cudnn.deterministic)
+        told["global"] = torch.get_rng_state()
+        return train(method, loader, sets, schedule, **options)
+
+    monkeypatch.setattr(running, "train", watched)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
+    config = configure("digits", noise=NOISE, seed=3, method="cdr", settings={"epochs": 1, "precision": "bfloat16"})
+    run(config, tmp_path, checkpoint_every_seconds=5.0)
+    assert (told["bf16"], told["compiled"], told["checkpoint_every_seconds"]) == (True, False, 5.0)
+    assert (told["deterministic"], torch.backends.cudnn.deterministic) == (True, False)
+    assert told["loader"].order is told["streams"]["order"]
+    assert torch.equal(told["global"], torch_stream(3, "global").get_state())
+
+
+def test_a_method_draws_from_its_own_stream(tmp_path, monkeypatch):
+    """Which is saved with the others."""
+    told, prepare = [], running.prepare_method
+
+    def watched(config, data, generator, *where):
+        told.append(generator)
+        return prepare(config, data, generator, *where)
+
+    def train(*_, streams, **__):
+        told.append(streams["method"])
+        raise Stop
+
+    monkeypatch.setattr(running, "prepare_method", watched)
+    monkeypatch.setattr(running, "train", train)
+    with pytest.raises(Stop):
+        run(small(), tmp_path)
+    assert told[0] is told[1]
+
+
+def test_scores_are_about_the_given_labels_of_each_part(tmp_path):
+    config = configure("digits", noise=NOISE, settings={"epochs": 3, "batch_size": 256, "learning_rate": 1e-6})
+    folder = run(config, tmp_path, census_every=2)
+    scores, data = read_scores(folder.path), running.prepare_data(config, None, torch.device("cpu"))
+    columns = scores.columns
+    assert columns["index"].tolist() == list(range(len(data.given)))
+    assert columns["given"].tolist() == data.noisy.given.tolist()
+    assert sorted(columns["index"][columns["part"] == "validation"]) == sorted(data.parts.validation)
+    assert sorted(columns["index"][columns["part"] == "train"]) == sorted(data.parts.train)
+    epoch = folder.summary()["chosen"]["epoch"]
+    looks = {1: (1, 2), 2: (2, 2), 3: (3, 3)}[epoch]  # after the first, the second and whichever was the best
+    facts = {"run_id": config.run_id, "chosen_epoch": epoch, "every": 2}
+    assert scores.facts == {**facts, "epochs_until_chosen": looks[0], "epochs_to_end": looks[1]}
 
 
 def test_patience(tmp_path):

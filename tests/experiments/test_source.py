@@ -16,14 +16,14 @@ def images():
     return torch.randint(256, (40, 1, 8, 8), generator=generator, dtype=torch.uint8)
 
 
-def training_images(images, batch_size=7, **augmentation):
+def training_images(images, batch_size=7, bf16=False, **augmentation):
     augmenter = Augmenter(images, Augmentation(**augmentation), [0.5], [0.25])
     return TrainingImages(
         augmenter,
-        torch.arange(5, 40),
+        torch.arange(5, len(images)),
         memory_format=torch.contiguous_format,
         batch_size=batch_size,
-        bf16=False,
+        bf16=bf16,
         captured=False,
     )
 
@@ -76,6 +76,23 @@ def test_batchnorm_statistics_come_and_go(images):
     torch.testing.assert_close(seen[0], net[1](net[0](plain(images[5:]))).mean(0))
     assert torch.equal(net[2].running_mean, before)
     assert torch.equal(stream, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_passes_over_all_have_the_precision_of_training(images, bf16):
+    net, source, seen = network(), training_images(images, bf16=bf16), []
+    net[1].register_forward_hook(lambda *found: seen.append(found[-1].dtype))
+    source.outputs(net)
+    with source.reestimated(net):
+        pass
+    assert set(seen) == {torch.bfloat16 if bf16 else torch.float32}
+    assert len(seen) == 5 + 1  # outputs in batches of 7, and an estimation
+
+
+def test_one_image_alone_is_not_estimated_from():
+    """It has no variance, and BatchNorm would refuse it."""
+    images = torch.randint(256, (5 + 128 + 1, 1, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    assert [len(batch) for batch in training_images(images)._estimation()] == [128]
 
 
 def test_of_a_run():

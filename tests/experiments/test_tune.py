@@ -1,5 +1,6 @@
 import functools
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,12 @@ def test_a_row_for_every_value_and_a_column_for_every_seed():
     ]
     expected = configure("digits", noise="symmetric:0.4", seed=4, settings={**SMALL, "c2": 2})
     assert rows[1][1] == expected
+
+
+def test_every_word_reaches_the_runs():
+    words = {"noise": "pairflip:0.2", "protocol": "authors", "method": "jocor", "network": "mlp"}
+    rows = grid("digits", field="batch_size", values=[16], seeds=[3], settings={"epochs": 2}, **words)
+    assert rows == [[configure("digits", seed=3, settings={"epochs": 2, "batch_size": 16}, **words)]]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +58,22 @@ def test_numbers_are_those_of_the_runs_and_everything_resumes(tmp_path, monkeypa
     assert [each.value for each in tried] == [0.01, 1e-6]
     monkeypatch.setattr("tnlpad.experiments.run.prepare_data", lambda *_: pytest.fail("repeated"))
     assert tune(rows, "learning_rate", tmp_path) == tried
+
+
+def test_it_is_the_chosen_epoch_that_counts(tmp_path, monkeypatch):
+    """And where it takes place is passed on."""
+    ends = {"chosen": {"validation_accuracy": 0.75}, "last": {"validation_accuracy": 0.5}}
+    told = []
+
+    def run(config, out, *, root, device):
+        told.append((out, root, device))
+        return SimpleNamespace(summary=lambda: ends)
+
+    monkeypatch.setattr(tuning, "run", run)
+    rows = rows_of(field="c2", values=["1"], seeds=[1])
+    (each,) = tune(rows, "c2", tmp_path / "runs", root=tmp_path, device="cuda:1")
+    assert each.accuracies == (0.75,)
+    assert told == [(tmp_path / "runs", tmp_path, "cuda:1")]
 
 
 class NoTest(dict):
@@ -102,6 +125,7 @@ def test_mean_and_deviation_by_hand():
 
 def test_the_first_of_the_highest_wins():
     assert winner([tried("a", 0.5), tried("b", 0.75), tried("c", 0.75)]).value == "b"
+    assert winner([tried("a", 0.2, 0.9), tried("b", 0.6, 0.6)]).value == "b"  # by the mean, not by the luckiest seed
 
 
 def test_the_document():

@@ -1,6 +1,7 @@
 """The classifier in scikit-learn's hands: its estimator checks, pipelines and searches, and cleanlab on top."""
 
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -139,12 +140,98 @@ def test_prediction_is_by_sigma(monkeypatch):
     assert parts.gamma[0].norm() > 0.01
 
 
+def test_every_epoch_from_its_beginning_to_its_end(monkeypatch):
+    """Begun, trained at the rate of a cosine with fresh gradients, and judged by σ in evaluation mode."""
+    rates, counts, given, judged, modes = [], Counter(), {}, [], set()
+
+    class Spy(module.Decomposition):
+        def __init__(self, groups, base, **options):
+            super().__init__(groups, base, **options)
+            given.update(options, base=base, optimizer=self)
+
+        def start_epoch(self):
+            rates.append(self.param_groups[0]["lr"])
+            super().start_epoch()
+
+        def step(self, closure=None):
+            counts["step"] += 1
+            return super().step(closure)
+
+        def zero_grad(self, set_to_none=True):
+            counts["zero_grad"] += 1
+            super().zero_grad(set_to_none)
+
+    def validate(self, network):
+        [parts] = given["optimizer"]._parts
+        judged.append(torch.equal(network[0].weight, parts.sigma[0]))
+        return checked(self, network)
+
+    def watched(shape, num_classes):
+        network = nn.Sequential(nn.Linear(*shape, num_classes), nn.Dropout(0.1))
+        network.register_forward_hook(lambda *_: modes.add((network.training, torch.is_grad_enabled())))
+        return network
+
+    checked = module._Data.validate
+    monkeypatch.setattr(module, "Decomposition", Spy)
+    monkeypatch.setattr(module._Data, "validate", validate)
+    options = {"learning_rate": 0.04, "weight_decay": 0.02, "c1": 0.003, "c2": 0.7}
+    features, labels, _ = blobs(200)
+    TnlpadClassifier(watched, epochs=4, batch_size=60, **options, random_state=0).fit(features, labels)
+    assert given["base"] is torch.optim.SGD
+    assert {name: given[name] for name in ("lr", "weight_decay", "c1", "c2", "momentum")} == {
+        "lr": 0.04,
+        **{name: options[name] for name in ("weight_decay", "c1", "c2")},
+        "momentum": 0.9,
+    }
+    assert rates == pytest.approx([0.02 * (1 + np.cos(np.pi * epoch / 4)) for epoch in range(4)])
+    assert counts == {"step": 12, "zero_grad": 12}  # 180 samples to train on
+    assert judged == [True] * 4
+    assert modes == {(True, True), (False, False)}
+
+
+def test_no_batch_has_a_single_sample():
+    """Of nine samples in batches of at most four; each is trained on once."""
+    data = module._Data(torch.zeros(20, 1), torch.zeros(20), torch.arange(5, 14), torch.arange(5))
+    batches = data.batches(4)
+    assert [len(batch) for batch in batches] == [3, 3, 3]
+    assert sorted(torch.cat(batches).tolist()) == list(range(5, 14))
+
+
+@pytest.mark.parametrize(("samples", "held_back"), [(200, 20), (199, 0)])
+def test_how_many_samples_it_takes_to_choose_by(samples, held_back):
+    classifier = TnlpadClassifier()
+    classifier.classes_ = np.arange(2)
+    train, validation = classifier._split(np.arange(samples) % 2, seed=0)
+    assert (len(train), len(validation)) == (samples - held_back, held_back)
+
+
 def test_the_epoch_is_chosen_by_validation_accuracy_and_then_by_loss(monkeypatch):
     scores = [(0.5, -1.0), (0.9, -1.0), (0.9, -0.5), (0.9, -0.5), (0.8, -0.1)]
     seen = iter(scores)
     monkeypatch.setattr(module._Data, "validate", lambda self, network: next(seen))
     features, given, _ = blobs()
     assert TnlpadClassifier(epochs=5, random_state=0).fit(features, given).epoch_ == 3
+
+
+def test_an_epoch_is_chosen_also_where_none_gets_anything_right(monkeypatch):
+    seen = iter([(0.0, -3.0), (0.0, -2.0)])
+    monkeypatch.setattr(module._Data, "validate", lambda self, network: next(seen))
+    features, given, _ = blobs()
+    assert TnlpadClassifier(epochs=2, random_state=0).fit(features, given).epoch_ == 2
+
+
+def test_the_network_is_that_of_the_chosen_epoch(monkeypatch):
+    scores, states = iter([(0.1, -1.0), (0.9, -1.0), (0.5, -1.0)]), []
+
+    def validate(self, network):
+        states.append(network[1].weight.detach().clone())
+        return next(scores)
+
+    monkeypatch.setattr(module._Data, "validate", validate)
+    features, given, _ = blobs()
+    classifier = TnlpadClassifier(epochs=3, random_state=0).fit(features, given)
+    assert classifier.epoch_ == 2
+    assert torch.equal(classifier.module_[1].weight, states[1])
 
 
 def test_validation_measures_what_it_says():

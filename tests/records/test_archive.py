@@ -198,6 +198,23 @@ def test_another_result_is_a_conflict_and_the_first_is_used(runs, results):
     assert next(r for r in records if r.run_id == path.stem).summary["last"]["test_accuracy"] == 0.8
 
 
+def test_what_only_the_second_result_has_is_a_difference_too(runs, results):
+    path = sorted(results.iterdir())[0]
+    edit(path, lambda content: content["summary"]["last"].update(more=1))
+    _, problems = read(runs, results)
+    conflict = next(problem for problem in problems if problem.kind == "conflicting")
+    assert "last.more is None and 1" in conflict.reason
+
+
+def test_runs_on_own_data_are_left_out_and_said(runs):
+    path = sorted(runs.iterdir())[0]
+    (path / "data.json").write_text("{}")
+    records, problems = read(runs)
+    assert [(problem.kind, problem.path) for problem in problems] == [("own", path)]
+    assert path.name not in [record.run_id for record in records]
+    assert len(records) == 2
+
+
 # Archiving
 
 

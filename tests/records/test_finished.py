@@ -38,6 +38,10 @@ DAMAGE = {
     ),
     "an epoch cut off": (lambda run: run.epochs_file.write_bytes(run.epochs_file.read_bytes()[:-9]), "has 5 of 6"),
     "no epochs": (lambda run: run.epochs_file.unlink(), "has 0 of 6 epochs"),
+    "an epoch too many": (
+        lambda run: run.epochs_file.write_bytes(run.epochs_file.read_bytes() + b"{}\n"),
+        r"epochs\.jsonl has 7 of 6 epochs",
+    ),
     "no weights": (lambda run: run.model_file.unlink(), r"there is no model\.safetensors"),
 }
 
@@ -69,3 +73,11 @@ def test_own_data_need_no_test_part(folder):
     edit(folder.summary_file, without_test_part)
     edit(folder.config_file, lambda config: config.update(data={}))
     assert finished_summary(folder)["last"]["test_accuracy"] is None
+
+
+def test_own_data_are_validated_on_all_the_same(folder):
+    edit(folder.summary_file, lambda content: content["chosen"].update(validation_accuracy=None))
+    edit(folder.summary_file, lambda content: content["config"].update(data={}))
+    edit(folder.config_file, lambda config: config.update(data={}))
+    with pytest.raises(RecordError, match=r"chosen\.validation_accuracy is None, which is no share"):
+        finished_summary(folder)

@@ -45,6 +45,14 @@ def test_files_of_two_runs_are_not_mixed(tmp_path):
         read_scores(tmp_path)
 
 
+def test_scores_of_other_classes_are_not_mixed(tmp_path):
+    write_scores(tmp_path, made()[0])
+    probabilities = np.load(tmp_path / "pred_probs.npy")
+    np.save(tmp_path / "pred_probs.npy", probabilities[:, :-1])
+    with pytest.raises(RecordError, match="belong to different runs"):
+        read_scores(tmp_path)
+
+
 def test_samples_without_names_are_called_by_their_place(tmp_path):
     names = read_names(tmp_path, np.array([3, 5]))
     assert (list(names.ids), list(names.paths)) == (["3", "5"], [None, None])

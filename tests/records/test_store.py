@@ -5,8 +5,18 @@ import os
 import threading
 
 import pytest
+from filelock import FileLock
 
-from tnlpad.records.store import RecordError, RunFolder, RunInUse, find_runs, is_disk_full, to_json, write_by_rename
+from tnlpad.records.store import (
+    SECONDS_TO_BEAR_A_LOOK,
+    RecordError,
+    RunFolder,
+    RunInUse,
+    find_runs,
+    is_disk_full,
+    to_json,
+    write_by_rename,
+)
 
 CONFIG = {"dataset": "digits", "milestones": [10, 20]}
 
@@ -244,6 +254,16 @@ def test_two_processes_never_work_on_the_same_run(folder):
         pass
 
 
+def test_a_lock_that_is_held_for_an_instant_is_waited_for(folder):
+    look = FileLock(folder.lock_file, thread_local=False)
+    look.acquire()
+    instant = threading.Timer(SECONDS_TO_BEAR_A_LOOK / 10, look.release)
+    instant.start()
+    with folder.lock():
+        assert folder.in_use
+    instant.join()
+
+
 def test_looking_whether_a_run_is_in_use_leaves_nothing_and_hinders_no_one(tmp_path):
     run = RunFolder(tmp_path / "run")
     assert not run.in_use
@@ -289,6 +309,16 @@ def test_an_error_is_kept_until_the_run_is_finished(tmp_path):
     assert names(folder.path) == ["config.json", "summary.json"]
 
 
+def raised_while_handling(cause):
+    try:
+        try:
+            raise cause
+        except OSError:
+            raise RuntimeError("could not clear up") from None
+    except RuntimeError as error:
+        return error
+
+
 def raised_from(cause):
     try:
         raise RuntimeError("could not write") from cause
@@ -301,6 +331,7 @@ def test_a_full_disk_is_known_also_behind_another_error(number):
     full = OSError(number, "no space")
     assert is_disk_full(full)
     assert is_disk_full(raised_from(full))
+    assert is_disk_full(raised_while_handling(full))
     assert not is_disk_full(raised_from(PermissionError(errno.EACCES, "not yours")))
     assert not is_disk_full(ValueError("28"))
 

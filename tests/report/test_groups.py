@@ -39,6 +39,21 @@ def test_one_seed_has_none():
     assert Spread.of([0.5]) == Spread(mean=50.0, sd=None, n=1)
 
 
+def test_what_a_group_says_by_hand(tmp_path):
+    """Each number from its own epoch; what is memorised is told of σ alone."""
+    records = [recorded(tmp_path, seed) for seed in (10, 2)]
+    for record, (epoch, chosen, last, memorised) in zip(records, [(3, 0.9, 0.6, 0.3), (5, 0.8, 0.7, 0.1)], strict=True):
+        record.summary["chosen"] |= {"epoch": epoch, "test_accuracy": chosen, "judged": {"sigma": {"memorised": 0}}}
+        judged = {"sigma": {"memorised": memorised}, "w": {"memorised": 0.9}}
+        record.summary["last"] |= {"epoch": 6, "test_accuracy": last, "judged": judged}
+    (group,) = groups_of(records)
+    assert group.seeds == (2, 10)  # numbers, not words
+    assert group.chosen == Spread.of([0.8, 0.9])
+    assert group.last == Spread.of([0.7, 0.6])
+    assert group.memorised == Spread.of([0.1, 0.3])
+    assert group.epochs == (3, 5)
+
+
 # Which runs belong together
 
 
@@ -51,6 +66,16 @@ def test_two_networks_are_reported_by_their_mean(tmp_path):
     assert reported(["sigma", "w"]) == ["sigma"]
     assert reported(["w", "sigma"]) == ["w"]  # the authors' protocol judges by w
     assert reported(["w"]) == ["w"]
+
+
+def test_which_runs_follow_the_paper_to_the_last_epoch(tmp_path):
+    ways = {"plain": {}, "authors": {"protocol": "authors"}, "impatient": {"patience": 10}}
+    groups = {name: groups_of([recorded(tmp_path / name, 1, **way)])[0] for name, way in ways.items()}
+    assert {name: group.papers_way for name, group in groups.items()} == {
+        "plain": True,
+        "authors": False,
+        "impatient": False,
+    }
 
 
 def test_variant_in_words():

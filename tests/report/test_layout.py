@@ -49,3 +49,37 @@ def test_variants_have_lines_of_their_own(tmp_path):
     block = blocks(table)[0]
     assert (block.name, block.filled, len(block.entries)) == ("mnist/symmetric-0.2", 9, 9)
     assert len(list(block.rows)) == len(block.comparisons) == 10
+
+
+def test_of_two_variants_with_as_many_cells_the_rule_comes_first(tmp_path):
+    """The rule is what most runs of the matrix are, whatever its name."""
+    for cell in COLUMN:
+        write_run(tmp_path, cell, 1, settings={"patience": 20})
+    write_run(tmp_path, TNLPAD, 1, settings=GPU)
+    matrix = matrices(table_results("simulated", finished_records([tmp_path])))[0]
+    lines = [line for line in matrix.lines if line.row == "tnlpad"]
+    assert [line.label for line in lines] == ["patience 20", "bfloat16, compiled"]
+    assert [matrix.title_of(line) for line in lines] == ["TNLPAD", "TNLPAD (bfloat16, compiled)"]
+    for line in lines:  # each with its own runs
+        assert [group.label for _, group in line.cells if group] == [line.label]
+
+
+def test_whether_some_method_has_runs_of_several_variants(tmp_path):
+    write_run(tmp_path, TNLPAD, 1)
+    (block, *_) = blocks(table_results("simulated", finished_records([tmp_path])))
+    assert not block.several_variants
+    write_run(tmp_path, TNLPAD, 1, settings=GPU)
+    (block, *_) = blocks(table_results("simulated", finished_records([tmp_path])))
+    assert block.several_variants
+
+
+def test_the_variant_with_most_cells_comes_first_whatever_the_rule_is(tmp_path):
+    for cell in COLUMN:
+        write_run(tmp_path, cell, 1, settings={"patience": 20})
+    columns = [cell for cell in cells("simulated") if cell.dataset == "mnist" and cell.row == "tnlpad"]
+    for cell in columns[:2]:
+        write_run(tmp_path, cell, 1, settings=GPU)
+    matrix = matrices(table_results("simulated", finished_records([tmp_path])))[0]
+    lines = [line for line in matrix.lines if line.row == "tnlpad"]
+    assert matrix.main_label == "patience 20"
+    assert [(line.label, line.first) for line in lines] == [("bfloat16, compiled", True), ("patience 20", False)]

@@ -133,6 +133,13 @@ def test_the_same_runs_may_serve_several_tables(tmp_path):
     assert other_runs(records) == []
 
 
+@pytest.mark.parametrize("name", TITLES)
+def test_what_is_in_a_table_is_no_other_run(tmp_path, name):
+    """The small table that tries everything out included."""
+    write_run(tmp_path, cells(name)[0], 1)
+    assert other_runs(finished_records([tmp_path])) == []
+
+
 def test_rows_of_the_ablation_are_told_apart(tmp_path):
     rows = [cell for cell in cells("ablation") if cell.group == "cifar10/symmetric-0.2"]
     for number, cell in enumerate(rows):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from tnlpad.paper.cells import Published
@@ -10,6 +12,7 @@ from tnlpad.report.tables import (
     demo_verdict,
     epochs_text,
     mean_sd,
+    n_text,
     percent,
     signed,
     spread_text,
@@ -56,6 +59,17 @@ def test_agreement(difference, bound, unknown, text, mark):
 def test_epochs():
     assert epochs_text((3, 3)) == "3"
     assert epochs_text((3, 17)) == "3–17"
+
+
+@pytest.mark.parametrize(("n", "text"), [(1, "1 of 5"), (4, "4 of 5"), (5, "5"), (7, "7")])
+def test_how_many_seeds_are_missing(n, text):
+    entry = SimpleNamespace(cell=SimpleNamespace(trials=5))
+    assert n_text(entry, SimpleNamespace(chosen=Spread(mean=50.0, sd=None, n=n))) == text
+
+
+def test_the_epochs_of_several_seeds_are_a_range(demo_record):
+    demo_record["methods"]["plain"]["chosen_epochs"] = [3, 5, 2]
+    assert demo_rows(demo_record)[0].chosen_epochs == "2–5"
 
 
 def test_rows(demo_record):

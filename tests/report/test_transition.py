@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tnlpad.report.transition import transition_picture
+from tnlpad.report.transition import _figure, transition_picture
 
 COUNTS = [[60, 40, 0], [0, 0, 0], [3, 0, 97]]
 NAMES = ("cat & dog", "horse", "ship")
@@ -25,6 +25,15 @@ def test_percents_of_each_row_and_nothing_where_nothing_happened():
     assert [text for text in found if re.fullmatch(r"\d+(\.\d)?", text)] == ["60", "40", "3.0", "97"]
     for wanted in ("cat &amp; dog", "horse", "ship", "given label", "clean label", "digits, pairflip:0.4", "100 %"):
         assert wanted in found, wanted
+
+
+def test_a_row_is_a_clean_class_and_a_column_a_given_one():
+    shares = np.array([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.03, 0.0, 0.97]])
+    axes, *_ = _figure(shares, NAMES, "title").axes
+    assert np.array_equal(axes.images[0].get_array().filled(0), shares)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("given label", "clean label")
+    written = {text.get_position(): text.get_text() for text in axes.texts}  # column before row
+    assert written == {(0, 0): "60", (1, 0): "40", (1, 1): "100", (0, 2): "3.0", (2, 2): "97"}
 
 
 def test_png():

@@ -75,6 +75,17 @@ def test_probabilities_are_means_until_the_chosen_epoch():
     expected = (torch.tensor(FIRST).softmax(1) + torch.tensor(SECOND).softmax(1)) / 2
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-6)
     assert (found.epochs, found.chosen_epoch, found.views) == ((2, 3), 2, ("w",))
+    # And what belongs to that epoch alone is neither a mean nor a sum.
+    assert found.numbers["predicted"].tolist() == [1, 1, 1]
+    np.testing.assert_allclose(found.numbers["loss_chosen"], np.log1p(np.exp([1.0, -1.0, -0.5])), atol=1e-6)
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_it_asks_in_the_precision_of_training(bf16):
+    method, seen = Plain(), []
+    method.network.register_forward_hook(lambda *found: seen.append(found[-1].dtype))
+    of_points(bf16=bf16).take(method, 1, best=True)
+    assert seen == [torch.bfloat16 if bf16 else torch.float32]
 
 
 def test_it_looks_after_every_few_epochs_and_always_at_the_best():
@@ -111,9 +122,10 @@ def test_nothing_counted_is_said():
         of_three(every=0)
 
 
-def of_points():
+def of_points(**options):
     images, labels = points()
-    return Census(Samples(images_at=lambda index: images[index], index=torch.arange(SIZE), labels=labels), 2)
+    samples = Samples(images_at=lambda index: images[index], index=torch.arange(SIZE), labels=labels)
+    return Census(samples, 2, **options)
 
 
 def trained(folder, census=None, schedule=SCHEDULE, on_epoch=None):

@@ -87,6 +87,39 @@ def test_every_step_is_told(kind, monkeypatch):
     assert told == [(3, step, len(loader)) for step in range(1, len(loader) + 1)]
 
 
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("kind", [Eager, Replayed])
+def test_steps_have_the_precision_asked_for(kind, bf16, monkeypatch):
+    monkeypatch.setattr(engines, "EAGER_STEPS", 10**9)
+    method, loader, _ = parts(batch_size=500)
+    seen = set()
+    method.network.register_forward_hook(lambda *found: seen.add(found[-1].dtype))
+    trained(kind(method, loader, bf16=bf16), method, 1)
+    assert seen == {torch.bfloat16 if bf16 else torch.float32}
+
+
+@pytest.mark.parametrize("kind", [Eager, Replayed])
+def test_a_short_batch_is_not_compiled_for(kind, monkeypatch):
+    """And every epoch has losses of its own."""
+    monkeypatch.setattr(engines, "EAGER_STEPS", 10**9)
+    asked, compiled_if = [], engines.compiled_if
+    monkeypatch.setattr(engines, "compiled_if", lambda wanted: asked.append(wanted) or compiled_if(wanted))
+    method, loader, _ = parts(batch_size=500)
+    losses = trained(kind(method, loader), method, 2)
+    assert asked == [True, True, False] * 2
+    assert losses.unique().numel() == 6
+
+
+def test_each_phase_and_size_is_captured_for_itself(monkeypatch):
+    monkeypatch.setattr(engines, "EAGER_STEPS", 10**9)
+    method, loader, _ = parts(batch_size=500)
+    replayed = Replayed(method, loader)
+    for phase in ("first", "second", "first"):
+        method.phase = phase
+        trained(replayed, method, 1)
+    assert list(replayed.graphs) == [("first", 500), ("first", 293), ("second", 500), ("second", 293)]
+
+
 def test_the_choice():
     method, loader = toy.Plain(), toy.Loader()
     planned = DeviceLoader(

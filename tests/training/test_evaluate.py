@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from tnlpad.training.evaluate import evaluate, evaluation_mode
+from tnlpad.training.evaluate import evaluate, evaluation_mode, outputs
 
 
 @pytest.fixture
@@ -51,6 +51,15 @@ def test_nothing_about_the_network_changes(network):
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     assert all(parameter.grad is None for parameter in network.parameters())
     assert torch.equal(generator, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_outputs_are_numbers_without_a_graph_behind_them(network, bf16):
+    images, seen = torch.randn(9, 4), []
+    network.register_forward_hook(lambda *found: seen.append(found[-1].dtype))
+    logits = outputs(network, lambda i: images[i], torch.arange(9), bf16=bf16)
+    assert (logits.requires_grad, logits.dtype) == (False, torch.float32)
+    assert seen == [torch.bfloat16 if bf16 else torch.float32]
 
 
 def test_modes_come_back_after_an_error(network):

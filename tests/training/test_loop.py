@@ -1,9 +1,10 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from tests.training.toy import SIZE, Loader, Plain, sets
+from tests.training.toy import SIZE, Loader, Plain, Scripted, counting, scripted_sets, sets
 from tnlpad.records.store import RunFolder
 from tnlpad.training import loop
 from tnlpad.training.loop import Diverged, Schedule, chosen, out_of_patience, train
@@ -85,6 +86,60 @@ def test_the_best_weights_are_those_of_the_chosen_epoch(folder):
     assert all(torch.equal(result.best[name], expected[name]) for name in expected)
 
 
+@pytest.mark.parametrize(("chosen_by", "epoch", "shipped"), [(("sigma",), 2, 7), (("w",), 3, 5)])
+def test_the_best_epoch_is_in_the_middle(folder, chosen_by, epoch, shipped):
+    """σ is shipped as it was then, not as it is at the end, and whoever chose."""
+    method = Scripted(sigma=(3, 7, 5, 7), w=(2, 2, 9, 4), chosen_by=chosen_by)
+    census = counting()
+    result = trained(folder, method, measured=scripted_sets(), census=census)
+    assert chosen(result.history)["epoch"] == epoch
+    assert result.best["known"].item() == shipped
+    assert torch.load(folder.checkpoint_file, weights_only=True)["best"]["known"].item() == shipped
+    found = census.counted()
+    assert (found.chosen_epoch, found.epochs) == (epoch, (epoch, 4))
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3, 4])
+def test_an_earlier_best_epoch_outlasts_a_stop(folder, epoch):
+    script = {"sigma": (3, 7, 5, 6), "w": (1, 2, 3, 4)}
+    with pytest.raises(Stop):
+        trained(folder, Scripted(**script), measured=scripted_sets(), on_epoch=stop_after(epoch))
+    result = trained(folder, Scripted(**script), measured=scripted_sets())
+    assert result.best["known"].item() == 7
+
+
+def test_the_training_loss_is_the_mean_of_the_steps(folder):
+    method = Plain()
+    losses, step = [], method.step
+
+    def kept(batch, clock):
+        losses.append(step(batch, clock))
+        return losses[-1]
+
+    method.step = kept
+    result = trained(folder, method)
+    means = torch.stack(losses).view(STEADY.epochs, -1).double().mean(1).tolist()
+    assert [each["train_loss"] for each in result.history] == pytest.approx(means)
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_training_and_measuring_have_the_same_precision(folder, bf16):
+    method, seen = Plain(), set()
+
+    def look(network, *_):
+        seen.add((network.training, torch.is_autocast_enabled("cpu")))
+
+    method.network.register_forward_hook(look)
+    trained(folder, method, bf16=bf16)
+    assert seen == {(True, bf16), (False, bf16)}
+
+
+@pytest.mark.parametrize(("takes_effect", "rates"), [("in", [1.0, 0.1, 0.1]), ("after", [1.0, 1.0, 0.1])])
+def test_when_the_decay_takes_effect(takes_effect, rates):
+    schedule = Schedule(epochs=3, learning_rate=1.0, milestones=(2,), decay=0.1, decay_takes_effect=takes_effect)
+    assert [schedule.rate(epoch) for epoch in (1, 2, 3)] == pytest.approx(rates)
+
+
 def test_two_networks_are_reported_by_their_mean(folder):
     method = Plain()
     other = Plain()
@@ -120,8 +175,9 @@ class Told(Plain):
 
 def test_a_method_that_wants_to_know_is_told_the_noisy_accuracy(folder):
     method = Told()
-    result = trained(folder, method)
+    result = trained(folder, method, measured=sets(test_labels=torch.ones(SIZE, dtype=torch.int64)))
     assert method.accuracies == [each["validation_accuracy"] for each in result.history]
+    assert method.accuracies != [each["test_accuracy"] for each in result.history]
 
 
 def test_a_method_may_say_which_epoch_of_the_schedule_holds(folder):
@@ -133,7 +189,8 @@ def test_a_method_may_say_which_epoch_of_the_schedule_holds(folder):
 
 def test_a_method_may_say_that_it_is_finished(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    assert len(trained(folder, Told(enough=2)).history) == 2
+    assert len(trained(folder, Told(enough=2), checkpoint_every_seconds=1e9).history) == 2
+    assert torch.load(folder.checkpoint_file, weights_only=True)["epoch"] == 2
     method = Told(enough=2)
     method.accuracies = [0.5, 0.5]  # as its state would say
     assert len(trained(folder, method, checkpoint_every_seconds=1e9).history) == 2
@@ -212,11 +269,29 @@ def test_how_often_a_checkpoint_is_saved(folder, monkeypatch, seconds, checkpoin
     assert saved[-1] == 4
 
 
+def test_seconds_are_counted_from_the_last_checkpoint(folder, monkeypatch):
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr(loop, "time", clock)
+    method, saved = Plain(), []
+    begin = method.begin_epoch
+
+    def ten_seconds_later(each):
+        clock.now += 10
+        begin(each)
+
+    method.begin_epoch = ten_seconds_later
+    monkeypatch.setattr(loop, "save_checkpoint", lambda *each: saved.append(each[1].epoch))
+    schedule = Schedule(epochs=7, learning_rate=0.1, milestones=(), decay=0.1)
+    trained(folder, method, schedule=schedule, checkpoint_every_seconds=20)
+    assert saved == [2, 4, 6, 7]
+
+
 def test_patience_stops_and_a_stopped_run_stays_stopped(folder):
     schedule = Schedule(epochs=50, learning_rate=1e-9, milestones=(), decay=1.0, patience=2)
     result = trained(folder, schedule=schedule, checkpoint_every_seconds=1e9)
     best = chosen(result.history)["epoch"]
     assert len(result.history) == best + 2 < 50
+    assert torch.load(folder.checkpoint_file, weights_only=True)["epoch"] == best + 2
     assert same(trained(folder, schedule=schedule), result)
 
 

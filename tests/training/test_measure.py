@@ -118,3 +118,11 @@ def test_nothing_is_read_back_one_by_one():
     with Reads() as reads:
         float(torch.ones(()))
     assert reads.count == 1
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_the_precision_of_measuring(bf16):
+    method, seen = Plain(), set()
+    method.network.register_forward_hook(lambda *found: seen.add(found[-1].dtype))
+    measure(method, sets(), Evaluator(bf16=bf16))
+    assert seen == {torch.bfloat16 if bf16 else torch.float32}

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tnlpad.methods.saving import restore, state_of
+from tnlpad.training.census import Census
 from tnlpad.training.measure import Samples, Sets
 from tnlpad.types import Batch
 
@@ -77,3 +78,52 @@ def sets(test_labels=None):
     test = Samples(images_at=every.images_at, index=every.index, labels=labels if test_labels is None else test_labels)
     wrong = Samples(images_at=every.images_at, index=torch.tensor([0, 1, 2]), labels=torch.tensor([1, 1, 1]))
     return Sets(validation=every, test=test, wrong=wrong, correct=torch.arange(SIZE) % 3 != 0)
+
+
+class Knows(nn.Module):
+    """Gives the right label, which is 0, to the first `known` samples and a wrong one to the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.known = nn.Parameter(torch.zeros(()))
+
+    def forward(self, index):
+        right = (index < self.known).float()
+        return torch.stack([right, 1 - right], dim=1)
+
+
+class Scripted:
+    """Two views whose weights and accuracy in each epoch are known beforehand; one of them chooses."""
+
+    def __init__(self, *, chosen_by=("sigma",), **known):
+        self.script, self.networks = known, {name: Knows() for name in known}
+        self.judged = {name: lambda name=name: nullcontext(self.networks[name]) for name in known}
+        self.reported, self.chosen_by, self.selections = ("sigma",), chosen_by, {}
+        self.optimizers = [torch.optim.SGD([network.known for network in self.networks.values()], lr=0.1)]
+
+    def begin_epoch(self, clock):
+        for name, network in self.networks.items():
+            network.known.data.fill_(self.script[name][clock.epoch - 1])
+
+    def step(self, batch, clock):
+        return torch.zeros(())
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def _known(size=10):
+    return Samples(images_at=lambda index: index, index=torch.arange(size), labels=torch.zeros(size, dtype=torch.int64))
+
+
+def scripted_sets():
+    """Samples whose share of right answers is a tenth of `Knows.known`."""
+    return Sets(validation=_known(), test=_known(), wrong=None, correct=None)
+
+
+def counting():
+    """A census of those samples."""
+    return Census(_known(), 2)

@@ -27,7 +27,7 @@ def legacy_split(size: int, validation_fraction: float, seed: int) -> Split:
 def _train_size(size: int, validation_fraction: float) -> int:
     if not 0 <= validation_fraction < 1:
         raise ValueError(f"validation_fraction={validation_fraction!r}: must lie in [0, 1).")
-    # Rounded a little upwards first: 0.9 · 10 must be 9 although 1 − 0.1 is a shade less than 0.9.
+    # Rounded a little upwards first: 0.2 · 10 must be 2 although 1 − 0.8 is a shade less than 0.2.
     train = int((1 - validation_fraction) * size + 1e-9)
     if train < 1:
         raise ValueError(f"No training sample is left of {size} with validation_fraction={validation_fraction!r}.")

@@ -44,7 +44,7 @@ def decode(
     """Read an image, bring its shorter side to `resize` pixels and cut out a square: uint8, channels × crop × crop."""
     pixels = open_pixels(source, resize, channels)
     scale = resize / min(pixels.size)
-    width, height = (max(resize, round(side * scale)) for side in pixels.size)
+    width, height = (round(side * scale) for side in pixels.size)
     x, y = int(left * (width - crop + 1)), int(top * (height - crop + 1))
     pixels = pixels.resize((width, height), Image.Resampling.BILINEAR).crop((x, y, x + crop, y + crop))
     planes = np.atleast_3d(np.asarray(pixels)).transpose(2, 0, 1)

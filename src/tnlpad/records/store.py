@@ -152,7 +152,7 @@ class RunFolder:
         if known < count:
             raise _damaged(self.epochs_file, f"{known} epochs, but the checkpoint was taken after epoch {count}")
         content = b"".join(line + b"\n" for line in self._lines()[:count])
-        if not self.epochs_file.exists() or self.epochs_file.read_bytes() != content:
+        if self._written() != content:
             write_by_rename(self.epochs_file, content)
 
     def finish(self, summary: Mapping[str, Any]) -> None:

@@ -58,7 +58,7 @@ class Counted:
 
 
 class Census:
-    """Counts after every epoch, or after every few: always after the first and after one that is the best so far.
+    """Counts after every epoch, or after every few: always after one that is the best so far, as the first is.
 
     A look at every sample by one network costs a third of an epoch's training.
 
@@ -85,7 +85,7 @@ class Census:
 
     def take(self, method: Method, epoch: int, *, best: bool) -> None:
         """Look at every sample, if this epoch's turn has come; `best` is whether it is the chosen one so far."""
-        if best or epoch == 1 or epoch % self.every == 0:
+        if best or epoch % self.every == 0:
             for name in views(method):
                 self._ask(method, name)
         if best:

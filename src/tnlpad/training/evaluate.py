@@ -51,7 +51,6 @@ def outputs(
     return torch.cat(logits)[: len(index)]
 
 
-@torch.no_grad()
 def evaluate(
     network: nn.Module,
     images_at: ImagesAt,

@@ -6,8 +6,10 @@ import torch
 from tests.experiments.prepare.file_trees import CLASSES, CPU, small
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.data.errors import DataError
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.prepare import network as module
 from tnlpad.experiments.prepare import prepare_data, prepare_method
-from tnlpad.experiments.prepare.network import _require_fit
+from tnlpad.experiments.prepare.network import _require_fit, build_network
 from tnlpad.experiments.run import run
 from tnlpad.networks import build
 
@@ -106,3 +108,40 @@ def test_a_network_that_cannot_take_the_images():
         network = torch.nn.Conv2d(1, 1, 9)
     with pytest.raises(ValueError, match=r"conv9 cannot take images of 1 × 8 × 8 .*another network"):
         _require_fit("conv9", network, torch.zeros(1, 1, 8, 8))
+
+
+def test_every_network_is_tried_on_an_image(monkeypatch):
+    monkeypatch.setattr(module, "build_network", lambda *_: torch.nn.Conv2d(1, 1, 9))
+    config = configure("digits")
+    with pytest.raises(ValueError, match="small_cnn cannot take images of 1 × 8 × 8"):
+        module.prepare_network(config, prepare_data(config, None, CPU), 0, CPU, None, None)
+
+
+def test_a_trial_leaves_no_trace_in_the_network():
+    network = torch.nn.BatchNorm2d(1)
+    _require_fit("norm", network, torch.ones(1, 1, 8, 8))
+    assert network.training
+    assert (network.running_mean.item(), network.num_batches_tracked.item()) == (0.0, 0)
+
+
+def test_weights_that_lie_elsewhere_must_be_those_that_were_meant(root, tmp_path):
+    """Whatever the file is called there."""
+    source, elsewhere = other_network(num_classes=3), tmp_path / "mine.pth"
+    file = write_weights(root, source)
+    file.rename(elsewhere)
+    config = small("standard", pretrained=file.name)
+    data = prepare_data(config, root, CPU)
+    state = prepare_method(config, data, torch.Generator(), CPU, root, elsewhere).network.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in source.state_dict().items())
+    torch.save(other_network(num_classes=3).state_dict() | {"classifier.bias": torch.ones(3)}, elsewhere)
+    with pytest.raises(DataError, match=r"cannot begin with .*mine\.pth"):
+        prepare_method(config, data, torch.Generator(), CPU, root, elsewhere)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "authors"])
+def test_the_stem_is_that_of_the_protocol(protocol):
+    config = configure("cifar10", protocol=protocol)
+    with torch.random.fork_rng(), torch.device("meta"):
+        network = build_network(config, (3, 32, 32), 10)
+    first = next(module for module in network.modules() if isinstance(module, torch.nn.Conv2d))
+    assert first.padding == (config.stem_padding,) * 2 == {"paper": (1, 1), "authors": (0, 0)}[protocol]
