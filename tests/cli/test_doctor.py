@@ -46,6 +46,16 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch):
     assert "torch is 1.0, which is too old" in result.stdout
 
 
+def test_what_several_extras_want_is_named_once(monkeypatch):
+    module = sys.modules["tnlpad.cli.doctor"]
+    wanted = ["typer>=0.19", "nowhere>=2; extra == 'dev'", "nowhere>=2; extra == 'ray'", "older>=1; extra == 'ray'"]
+    monkeypatch.setattr(module, "requires", lambda name: wanted)
+    lines = invoke().stdout.splitlines()
+    (line,) = [line for line in lines if "nowhere" in line]
+    assert [cell.strip() for cell in line.split("│")[1:-1]] == ["nowhere", "– missing", ">=2", "[dev], [ray]"]
+    assert [line for line in lines if "Optional" in line] == ["Optional: python -m pip install 'tnlpad[dev,ray]'"]
+
+
 def test_a_torch_that_cannot_be_imported_is_reported(monkeypatch):
     real = builtins.__import__
 

@@ -58,7 +58,7 @@ def test_duration(seconds, words):
         (100, "2 GPU minutes"),
         (1800, "30 GPU minutes"),
         (4680, "1.3 GPU hours"),
-        (4e7, "11,111.1 GPU hours"),
+        (4e7, "11,111 GPU hours"),
     ],
 )
 def test_machine_time(seconds, words):

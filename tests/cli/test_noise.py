@@ -142,6 +142,7 @@ def test_a_matrix_is_noted_by_its_name(out, tmp_path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["noise_rate"] == 1
     assert read_label_file(out).noise == "matrix:mine.csv"
+    assert "asked for" not in run("digits", "--noise", f"matrix:{path}", "--out", out).stdout
 
 
 def test_a_label_file_from_elsewhere_may_call_its_noise_anything(out, tmp_path):

@@ -38,7 +38,8 @@ def test_results_to_stdout_and_files_to_the_folder(runs, tmp_path):
     result = run(runs, "--out", out)
     assert result.exit_code == 0, result.output
     assert result.stdout == f"2 runs, 1 table, 1 of 1 figure\nReport: {out / 'index.html'}\n"
-    assert result.stderr == ""
+    assert result.stderr == "Reading records.\nDrawing figures and tables of 2 runs.\n"
+    assert run(runs, "--out", out, "--quiet").stderr == ""
     assert (out / "tables" / "simulated.csv").exists()
     assert (out / "figures" / "drawn.pdf").exists()
     assert f"tnlpad report {runs} --out {out}" in (out / "index.html").read_text()
@@ -75,8 +76,25 @@ def test_several_folders_and_one_table(runs, tmp_path):
     assert "more --out" in (tmp_path / "report" / "index.html").read_text()
 
 
+def test_runs_in_none_of_the_papers_tables_get_files_of_their_own(runs, tmp_path):
+    write_run(runs, Experiment(dataset="digits", noise="pairflip:0.3", method="tnlpad"), 1, accuracy=0.9)
+    out = tmp_path / "report"
+    result = run(runs, "--out", out)
+    assert "1 of 1 figure; runs that are in none of the paper's tables: tables/other\n" in result.stdout
+    assert "| TNLPAD | 90.00 (1) |" in (out / "tables" / "other.md").read_text()
+    assert (out / "tables" / "other.tex").exists()
+    page = (out / "index.html").read_text()
+    assert 'href="tables/other.csv"' in page
+    assert "<summary>Digits, small CNN " in page
+    (row,) = json.loads(run(runs, "--out", out, "--json").stdout)["other"]
+    assert (row["noise"], row["mean"], row["n"]) == ("pairflip:0.3", 90, 1)
+    result = run(runs, "--out", tmp_path / "one", "--table", "simulated")
+    assert "tables/other" not in result.stdout + (tmp_path / "one" / "index.html").read_text()
+    assert not (tmp_path / "one" / "tables" / "other.md").exists()
+
+
 def test_torch_is_never_loaded(runs, tmp_path):
-    words = ["report", str(runs), "--out", str(tmp_path / "report"), "--archive", str(tmp_path / "kept")]
+    words = ["report", str(runs), "--out", str(tmp_path / "report"), "--archive", str(tmp_path / "kept"), "--quiet"]
     code = (
         f"import sys; from tnlpad.cli import app; app({words}, standalone_mode=False)\n"
         "sys.exit(' '.join({'torch', 'sklearn', 'ray'} & set(sys.modules)) or None)"

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from tnlpad import __version__
-from tnlpad.cli.output import print_json
+from tnlpad.cli.output import print_json, say
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
     """Print versions and devices, and say what is missing. Exits with 1 if something needed is."""
+    say("Loading torch.")
     dependencies = [_dependency(text) for text in requires("tnlpad") or []]
     torch = _torch()
     report = {
@@ -101,25 +102,33 @@ def _print_report(report: dict[str, Any]) -> None:
     console = Console(highlight=False)
     console.print(f"tnlpad {report['tnlpad']}, python {report['python']}, {report['platform']}", soft_wrap=True)
     table = Table("package", "installed", "wanted", "for")
-    for each in report["dependencies"]:
-        use = f"[{each['extra']}]" if each["extra"] else "tnlpad"
-        installed = each["installed"] or "–"
-        mark = "" if each["ok"] else (" missing" if each["installed"] is None else " too old")
-        table.add_row(each["name"], f"{installed}{mark}", each["wanted"] or "any", use.replace("[", r"\["))
+    for (name, wanted), each in _by_package(report["dependencies"]).items():
+        uses = ", ".join("tnlpad" if one["extra"] is None else f"[{one['extra']}]" for one in each)
+        installed = each[0]["installed"] or "–"
+        mark = "" if each[0]["ok"] else (" missing" if each[0]["installed"] is None else " too old")
+        table.add_row(name, f"{installed}{mark}", wanted or "any", uses.replace("[", r"\["))
     console.print(table)
     for line in (*_device_lines(report["torch"]), *report["problems"]):
         console.print(line, soft_wrap=True, markup=False)
     absent = sorted({each["extra"] for each in report["dependencies"] if each["extra"] and not each["ok"]})
-    for extra in absent:
-        console.print(f"Optional: python -m pip install 'tnlpad[{extra}]'", soft_wrap=True, markup=False)
+    if absent:
+        console.print(f"Optional: python -m pip install 'tnlpad[{','.join(absent)}]'", soft_wrap=True, markup=False)
     if not report["problems"]:
         console.print("Nothing needed is missing.")
+
+
+def _by_package(dependencies: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """What is wanted, once for all who want it: the extra for developers repeats the others."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in dependencies:
+        found.setdefault((each["name"], each["wanted"]), []).append(each)
+    return found
 
 
 def _device_lines(torch: dict[str, Any]) -> list[str]:
     if "error" in torch:
         return []
-    lines = [f"CPU: {torch['cpu_threads']} threads"]
+    lines = [f"CPU: {torch['cpu_threads']} {'thread' if torch['cpu_threads'] == 1 else 'threads'}"]
     lines += [f"CUDA: {each['name']}, {each['memory_gib']} GiB" for each in torch["cuda_devices"]]
     if not torch["cuda_devices"]:
         build = (

@@ -167,7 +167,7 @@ def duration(seconds: float) -> str:
 def machine_time(seconds: float, kind: str) -> str:
     """As it is counted out: "12.3 GPU hours", "4 CPU minutes", "40 CPU seconds"."""
     if seconds >= 3600:
-        return f"{seconds / 3600:,.1f} {kind} hours"
+        return f"{seconds / 3600:,.{0 if seconds >= 360_000 else 1}f} {kind} hours"
     if seconds >= 100:
         return f"{seconds / 60:.0f} {kind} minutes"
     return counted(max(1, round(seconds)), f"{kind} second")

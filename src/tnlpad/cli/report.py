@@ -45,18 +45,21 @@ def report(
 
     Reads records only: nothing is trained, and a run without a summary counts
     as unfinished. The folder then holds index.html, tables/ (Markdown, CSV,
-    LaTeX) and figures/ (SVG, PDF).
+    LaTeX) and figures/ (SVG, PDF). Runs on other data, with other noise,
+    methods or settings than the paper's get tables of their own: tables/other.
 
     Example: tnlpad report runs --out report
     """
     sources = runs or [DEFAULT_RUNS]
     tables = _checked_tables(table or [])
+    say("Reading records.", quiet)
     records, extras, problems = _read(sources, quiet)
     document: dict[str, Any] = {"runs": len(records)}
     if archive is not None:
         document |= _archive(records, folder_for_results(archive, "--archive"), quiet)
     if archive is None or out is not None:
         folder = folder_for_results(out or DEFAULT_OUT, "--out")
+        say(f"Drawing figures and tables of {len(records):,} {'run' if len(records) == 1 else 'runs'}.", quiet)
         written = _write(folder, records, extras, problems, tables, _command(sources, out, tables))
         document |= _document(written)
         _say_problems(written.problems[len(problems) :], quiet)
@@ -199,11 +202,13 @@ def _command(sources: Sequence[Path], out: Path | None, tables: Sequence[str]) -
 
 def _document(written: "Report") -> dict[str, Any]:
     from tnlpad.report.plain import rows
+    from tnlpad.report.studies import study_rows
 
     return {
         "page": str(written.page),
         "files": [str(path) for path in written.files],
         "tables": {table.name: rows(table) for table in written.tables if table.filled},
+        "other": study_rows(written.studies),
         "figures": {figure.name: "drawn" if figure.svg else figure.command for figure in written.figures},
         "problems": [
             {"kind": problem.kind, "path": str(problem.path), "reason": problem.reason} for problem in written.problems
@@ -220,5 +225,7 @@ def _print(document: dict[str, Any]) -> None:
     if "page" in document:
         drawn = sum(state == "drawn" for state in document["figures"].values())
         runs, tables = counted(document["runs"], "run"), counted(len(document["tables"]), "table")
-        typer.echo(f"{runs}, {tables}, {drawn} of {counted(len(document['figures']), 'figure')}")
+        figures = f"{drawn} of {counted(len(document['figures']), 'figure')}"
+        aside = "; runs that are in none of the paper's tables: tables/other" if document["other"] else ""
+        typer.echo(f"{runs}, {tables}, {figures}{aside}")
         typer.echo(f"Report: {document['page']}")

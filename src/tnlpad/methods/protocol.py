@@ -112,8 +112,8 @@ class Setup:
         """The noise rate, for a method that cannot do without one."""
         if self.noise_rate is None:
             raise ValueError(
-                f"{method} needs to know the share of wrong labels: give noise_rate, or choose a method that does not "
-                "(standard, adacorr, tnlpad)."
+                f"{method} needs to know the share of wrong labels: say it, as with --set noise_rate=0.3, or choose a "
+                "method that does not (standard, adacorr, tnlpad)."
             )
         if not 0 <= self.noise_rate < 1:
             raise ValueError(f"noise_rate={self.noise_rate}: must lie in [0, 1).")

@@ -35,7 +35,7 @@ def _row(entry: Entry, group: Group | None) -> dict[str, Any]:
         "noise": cell.noise,
         "method": cell.method,
         "network": cell.resolved_network,
-        **(_of_runs(group) if group else NO_RUNS),
+        **(of_runs(group) if group else NO_RUNS),
         "trials": cell.trials,
         "paper_mean": published.mean if published else None,
         "paper_sd": published.std if published else None,
@@ -45,7 +45,8 @@ def _row(entry: Entry, group: Group | None) -> dict[str, Any]:
     }
 
 
-def _of_runs(group: Group) -> dict[str, Any]:
+def of_runs(group: Group) -> dict[str, Any]:
+    """What there is to say of runs that differ in their seed alone."""
     memorised = group.memorised
     return {
         "variant": group.label,

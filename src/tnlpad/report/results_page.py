@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from tnlpad import __version__
-from tnlpad.paper.cells import SMOKE, VARIANTS
+from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.report import looks, style
 from tnlpad.report.block_figures import block_figures
@@ -16,11 +16,12 @@ from tnlpad.report.datasets import HEADINGS, DatasetFacts
 from tnlpad.report.layout import OURS, blocks, label_beside, matrices
 from tnlpad.report.page import environment
 from tnlpad.report.results import Comparison, TableResults, compare, other_runs
+from tnlpad.report.studies import NAME, Study, settings_text
 from tnlpad.report.tables import agreement_mark, agreement_text, epochs_text, n_text, signed, spread_text
 from tnlpad.report.words import counted, dataset_title, method_title, network_title, noise_title
 
 MOST_OPEN_BLOCKS = 3  # a page with more begins with all of them folded
-MOST_OPEN_ROWS = 12
+MOST_OPEN_ROWS = 24  # of all studies together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Contents:
         records: The runs behind it.
         problems: What was left out, and why.
         tables: Those with runs, and those asked for.
+        studies: Those that are in none of the paper's tables, beside what was set up alike.
         figures: The paper's, drawn or not.
         datasets: For the summary of datasets.
         command: What makes this page again.
@@ -55,6 +57,7 @@ class Contents:
     records: Sequence[FinishedRecord]
     problems: Sequence[Problem]
     tables: Sequence[TableResults]
+    studies: Sequence[Study]
     figures: Sequence[FigureOnPage]
     datasets: Sequence[DatasetFacts]
     command: str
@@ -65,7 +68,7 @@ def results_page(contents: Contents) -> str:
     filled = [table for table in contents.tables if table.filled]
     shown = {table.name: [block for block in blocks(table) if block.filled] for table in filled}
     few = sum(map(len, shown.values())) <= MOST_OPEN_BLOCKS
-    others = [group for groups in other_runs(contents.records) for group in groups]
+    others = [group for groups in other_runs(contents.records) for group in groups] if contents.studies else []
     return (
         environment()
         .get_template("results.html.j2")
@@ -76,7 +79,7 @@ def results_page(contents: Contents) -> str:
             shown=shown,
             open_blocks=few,
             others=others,
-            open_others=len(others) <= MOST_OPEN_ROWS,
+            open_studies=sum(len(study.rows) for study in contents.studies) <= MOST_OPEN_ROWS,
             verdict=verdict(filled),
             counts={table.name: _counts(table) for table in filled},
             facts=_facts(contents.records),
@@ -98,7 +101,10 @@ def verdict(tables: Iterable[TableResults]) -> str:
     """How the runs compare with the paper, in a sentence or two, whichever way it went."""
     comparisons = [comparison for table in tables for comparison in table.comparisons]
     if not comparisons:
-        return "None of these runs belongs to a cell with a published number, so there is nothing to compare yet."
+        return (
+            "None of these runs belongs to a cell with a published number, so there is nothing of the paper’s to "
+            "compare them with."
+        )
     within = sum(each.within is True for each in comparisons)
     above, below = (
         sum(each.within is False and sign * each.difference > 0 for each in comparisons) for sign in (1, -1)
@@ -176,15 +182,6 @@ MARKS = {
 }
 
 
-def _settings(record: FinishedRecord) -> str:
-    named = {name: value for name, value in record.settings.items() if name not in VARIANTS}
-    return ", ".join(f"{name} {_plain(value)}" for name, value in named.items())
-
-
-def _plain(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
-
-
 def _with_code(text: str) -> Markup:
     """Words between backticks are code."""
     return Markup("").join(
@@ -208,7 +205,8 @@ WORDS: dict[str, Any] = {
     "dataset_title": dataset_title,
     "network_title": network_title,
     "noise_title": noise_title,
-    "settings_text": _settings,
+    "settings_text": lambda record: settings_text(record.settings),
+    "other": NAME,
     "marks": MARKS,
     "marks_of": _marks_of,
     "label_beside": label_beside,

@@ -1,7 +1,7 @@
 """A report as files: the page, every table as Markdown, CSV and LaTeX, every figure as SVG and PDF.
 
     index.html
-    tables/NAME.md  tables/NAME.csv  tables/NAME.tex
+    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (other: runs that are in none of the paper's tables)
     figures/NAME.svg  figures/NAME.pdf
 
 Each file is written whole or not at all, the page last, so that it never speaks of a file that is not there. Whatever
@@ -25,8 +25,14 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.plain import csv_text
 from tnlpad.report.results import TITLES, TableResults, table_results
 from tnlpad.report.results_page import Contents, FigureOnPage, results_page
+from tnlpad.report.studies import NAME, Study, studies, studies_csv, studies_latex, studies_markdown
 
 FORMATS: dict[str, Callable[[TableResults], str]] = {"md": markdown, "csv": csv_text, "tex": latex}
+STUDY_FORMATS: dict[str, Callable[[Sequence[Study]], str]] = {
+    "md": studies_markdown,
+    "csv": studies_csv,
+    "tex": studies_latex,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +42,7 @@ class Report:
     page: Path
     files: tuple[Path, ...]
     tables: tuple[TableResults, ...]
+    studies: tuple[Study, ...]
     figures: tuple[FigureOnPage, ...]
     problems: tuple[Problem, ...]
 
@@ -56,8 +63,8 @@ def write_report(
         out: The folder, which exists.
         records: The runs to report on.
         problems: Records that were left out: the page says so.
-        tables: Names of tables to write, whether or not they have runs; by default those that have some, and the names
-            of the others in the overview.
+        tables: Names of tables to write, whether or not they have runs, and nothing of runs that are in none; by
+            default those that have some, the names of the others in the overview, and a table of all other runs.
         datasets: For the summary of datasets.
         extras: By figure, what was computed for it beside the runs.
         command: What makes this report again.
@@ -67,7 +74,11 @@ def write_report(
     files = []
     for table in results:
         if table.filled or tables:
-            files += _write_table(out / "tables", table)
+            texts = {ending: text(table) for ending, text in FORMATS.items()}
+            files += _write_table(out / "tables", table.name, texts)
+    others = [] if tables else studies(records)
+    if others:
+        files += _write_table(out / "tables", NAME, {ending: text(others) for ending, text in STUDY_FORMATS.items()})
     figures = []
     for name in DRAWINGS:
         figure, written, problem = _figure(name, out / "figures", drawable, extras or {})
@@ -78,6 +89,7 @@ def write_report(
         records=records,
         problems=(*problems, *unreadable),
         tables=results,
+        studies=others,
         figures=figures,
         datasets=datasets,
         command=command,
@@ -88,6 +100,7 @@ def write_report(
         page=page,
         files=(page, *files),
         tables=tuple(results),
+        studies=tuple(others),
         figures=tuple(figures),
         problems=tuple(contents.problems),
     )
@@ -112,12 +125,12 @@ def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord
     return drawable, problems
 
 
-def _write_table(folder: Path, table: TableResults) -> list[Path]:
+def _write_table(folder: Path, name: str, texts: Mapping[str, str]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for ending, text in FORMATS.items():
-        files.append(folder / f"{table.name}.{ending}")
-        write_by_rename(files[-1], text(table).encode())
+    for ending, text in texts.items():
+        files.append(folder / f"{name}.{ending}")
+        write_by_rename(files[-1], text.encode())
     return files
 
 

@@ -1,0 +1,119 @@
+"""docs/extending.md: its method, its commands and its noise work as they stand, and its links lead on."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli.trained import asked
+from tnlpad.methods import METHODS, Setup
+from tnlpad.types import Batch, Clock
+
+PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+METHOD, NETWORK, LABELS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+WITH_METHOD, WITH_NOISE = (block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(line):
+    """A command of the page. A file that is the command needs a process, the package's own does not."""
+    program, *words = shlex.split(line)
+    if program == "tnlpad":
+        result = asked(*words)
+        assert result.exit_code == 0, f"{line}: {result.output}"
+        return result.stdout
+    assert program == "python"
+    # One thread: tests run side by side.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{line}: {done.stderr}"
+    return done.stdout
+
+
+def summaries(folder):
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("runs/*/summary.json"))]
+
+
+def test_a_method_in_a_file_goes_through_the_commands(folder):
+    (folder / "gce.py").write_text(METHOD)
+    tune, train, *others = WITH_METHOD
+    assert "* chosen: --set q=0.3" in start(tune)
+    before = summaries(folder)
+    start(train)
+    assert summaries(folder) == before, "it is one of the runs of the search, and not trained again"
+    for line in others:
+        start(line)
+    assert {each["config"]["method"] for each in summaries(folder)} == {"gce", "standard"}
+    table = (folder / "report" / "tables" / "other.md").read_text()
+    assert "## Digits, small CNN, epochs 4\n" in table
+    assert re.findall(r"^\| ([\w., ]+) \| [\d.]+(?: ± [\d.]+)? \((\d)\) \|$", table, re.MULTILINE) == [
+        ("Standard", "1"),
+        ("gce", "2"),
+        ("gce, q 0.3", "2"),
+    ]
+
+
+def test_its_loss_is_what_it_says(monkeypatch):
+    monkeypatch.setitem(METHODS, "gce", None)  # taken out again at the end
+    names = {"__name__": "gce"}
+    exec(compile(METHOD, "gce.py", "exec"), names)
+
+    def uniform(_):
+        """A network that finds every one of its four classes equally likely, until it has learnt."""
+        network = torch.nn.Linear(3, 4)
+        for parameter in network.parameters():
+            torch.nn.init.zeros_(parameter)
+        return network
+
+    setup = Setup(
+        network=uniform,
+        sgd={"lr": 0.1},
+        labels=torch.zeros(2, dtype=torch.int64),
+        num_classes=4,
+        epochs=1,
+        noise_rate=None,
+        generator=torch.Generator(),
+    )
+    method = METHODS["gce"].build(names["GceConfig"](q=0.5), setup)
+    batch = Batch(index=torch.arange(2), images=torch.ones(2, 3), labels=setup.labels)
+    clock = Clock(epoch=1, epochs=1)
+    method.begin_epoch(clock)
+    losses = [float(method.step(batch, clock)) for _ in range(2)]
+    assert losses[0] == pytest.approx(1.0)  # (1 − √¼) / ½
+    assert losses[1] < losses[0]
+
+
+def test_a_network_of_ones_own(folder):
+    (folder / "tiny.py").write_text(NETWORK)
+    (line,) = re.findall(r"`(python tiny\.py .*?)`", PAGE.read_text())
+    start(line)
+    (summary,) = summaries(folder)
+    assert summary["config"]["network"] == "tiny"
+
+
+def test_noise_of_ones_own(folder):
+    exec(compile(LABELS, "extending.md", "exec"), {})
+    for line in WITH_NOISE:
+        start(line)
+    drawn, mine = sorted(each["wrong_labels"] for each in summaries(folder))[::-1]
+    assert drawn == pytest.approx(0.3, abs=0.05)
+    assert mine == pytest.approx(0.25, abs=0.03)
+    assert (folder / "transition.png").exists()
+
+
+def test_links_lead_somewhere():
+    links = re.findall(r"\]\(([^)#]+)", PAGE.read_text())
+    assert len(links) > 3
+    for target in links:
+        assert (PAGE.parent / target).exists(), target
