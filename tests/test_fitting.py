@@ -282,6 +282,20 @@ def test_columns_of_a_table_are_known_by_name():
         result.predict(table.rename(columns={"a": "x"}))
 
 
+def test_a_table_may_hold_its_labels_under_any_name(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows, labels = blobs()
+    table = pandas.DataFrame(rows, columns=["a", "b", "c", "d"]).assign(kind=[f"class {label}" for label in labels])
+    for out in (None, tmp_path / "runs"):
+        result = tnlpad.fit(table, label="kind", settings=SHORT, out=out)
+        assert result.classes.tolist() == [f"class {label}" for label in range(4)]
+        assert (result.predict(table) == result.predict(table[["a", "b", "c", "d"]])).all()
+    assert asked("suspects", result.folder, "--out", tmp_path / "suspects").exit_code == 0
+    table.to_csv(tmp_path / "x.csv", index=False)
+    same = tnlpad.fit(tmp_path / "x.csv", label="kind", settings=SHORT)
+    assert (same.predict(tmp_path / "x.csv") == result.predict(table)).all()
+
+
 def test_tables_of_yes_and_no_and_numbers():
     pd = pytest.importorskip("pandas", reason="pip install pandas")
     table = pd.DataFrame({"wide": np.arange(30.0), "red": np.arange(30) % 2 == 1, "few": np.arange(30)})

@@ -27,7 +27,7 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-def photos(folder, count=60, start=0):
+def photos(folder, count=100, start=0):
     """Bright and dark ones."""
     for number in range(count):
         bright = number % 2
@@ -39,7 +39,7 @@ def photos(folder, count=60, start=0):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     photos(tmp_path / "photos")
-    photos(tmp_path / "more_photos", count=4, start=100)
+    photos(tmp_path / "more_photos", count=4, start=200)
     return tmp_path
 
 
@@ -68,7 +68,7 @@ def test_the_python_runs(folder):
     assert set(names["labels"]) <= {0, 1, 2}
     assert "is_label_issue" in names["issues"]
     written = open_dataset("photos.parquet")
-    assert (len(written.ids), written.class_names) == (60, ("bright", "dark"))
+    assert (len(written.ids), written.class_names) == (100, ("bright", "dark"))
 
 
 def test_links_lead_somewhere():

@@ -35,6 +35,7 @@ def fit(
     data: Any,
     labels: Any = None,
     *,
+    label: str | None = None,
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
     method: str = "tnlpad",
@@ -57,12 +58,15 @@ def fit(
 
             - images: a NumPy array or tensor of 8-bit numbers, or of fractions from 0 to 1, of shape N×H×W, N×H×W×C or
               N×C×H×W; or a list of Pillow's pictures, of any sizes
-            - features: N×D numbers, on any scale
+            - features: N×D numbers, on any scale; a table of pandas may hold the labels, in the column `label=`
             - a torch `Dataset` of (image, label) without augmentation and normalisation, which training does by itself
-            - a Hugging Face `Dataset` or `DatasetDict` with a column of images, or columns of numbers, and `label`
+            - a Hugging Face `Dataset` or `DatasetDict` with a column of images, or columns of numbers, and `label` or
+              the column `label=`
             - a path, as `tnlpad train` takes it: an image folder, a CSV or Parquet table, an .npz file, a Hugging Face
               dataset on disk
         labels: One for each sample, whole numbers or texts; not where the data hold them.
+        label: The column that has them, where a table, a Hugging Face dataset or a path calls it otherwise than
+            `label`: what `--label` takes.
         ids: Names of the samples, by which the suspects are listed; their places when not given.
         class_names: What the labels 0, 1, 2 … are called.
         method, network: As for `tnlpad train`; the network by default goes with the size of the images.
@@ -85,6 +89,7 @@ def fit(
             data,
             labels,
             place,
+            label=label,
             ids=ids,
             class_names=class_names,
             method=method,
@@ -97,7 +102,11 @@ def fit(
             on_epoch=on_epoch,
         )
         result = Result(
-            folder=folder.path, summary=folder.summary(), shipped=load_shipped(folder), judged=judged(folder)
+            folder=folder.path,
+            summary=folder.summary(),
+            shipped=load_shipped(folder),
+            judged=judged(folder),
+            label=label,
         )
     except BaseException:
         if out is None:
@@ -136,12 +145,14 @@ class Result:
         summary: Of that record: the chosen epoch, its accuracies, the settings.
         shipped: The network with all that is needed to use it.
         judged: Every sample's scores.
+        label: The column that had the labels, if `fit` was told: data to predict on may have it too.
     """
 
     folder: Path
     summary: Mapping[str, Any] = field(repr=False)
     shipped: Shipped = field(repr=False)
     judged: JudgedSamples = field(repr=False)
+    label: str | None = field(default=None, repr=False)
 
     @cached_property
     def model(self) -> Classifier:
@@ -191,7 +202,7 @@ class Result:
 
     def predict_proba(self, data: Any) -> NDArray[np.float32]:
         """The probability of each class for samples of any kind that `fit` takes; labels are not needed or used."""
-        return probabilities(self.shipped, data)
+        return probabilities(self.shipped, data, self.label)
 
     def predict(self, data: Any) -> NDArray[Any]:
         """The most probable class of each sample, as `classes` has them."""

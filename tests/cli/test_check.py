@@ -33,7 +33,7 @@ def test_a_folder_is_described_and_what_would_be_trained(tmp_path):
 
 
 def test_json_is_exactly_one_document(tmp_path):
-    class_folders(tmp_path)
+    class_folders(tmp_path, count=5)
     (tmp_path / "cat" / "x.png").write_bytes(b"")
     result = check(tmp_path, "--json", "--quiet")
     document = json.loads(result.stdout)
@@ -60,7 +60,7 @@ def test_one_class_only(tmp_path):
 
 
 def test_every_bad_image_is_counted(tmp_path):
-    class_folders(tmp_path / "data")
+    class_folders(tmp_path / "data", count=5)
     (tmp_path / "data" / "cat" / "empty.png").write_bytes(b"")
     (tmp_path / "data" / "cat" / "text.png").write_text("x")
     bomb(tmp_path / "data" / "dog" / "bomb.png")
@@ -84,11 +84,11 @@ def test_many_classes_and_long_names_stay_readable(tmp_path):
 
 
 def test_names_do_not_command_the_terminal(tmp_path):
-    class_folders(tmp_path, ("a\x1b[2Jb", "new\nline"))
+    class_folders(tmp_path, ("a\x1b[2Jb", "new\nline"), count=5)
     result = clean(check(tmp_path))
     assert result.exit_code == 0
     assert "\x1b" not in result.stdout
-    assert "classes: a\\x1b[2Jb (3), new\\nline (3)\n" in result.stdout
+    assert "classes: a\\x1b[2Jb (5), new\\nline (5)\n" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_nothing_there(tmp_path):
 
 
 def test_nothing_is_written(tmp_path, monkeypatch):
-    class_folders(tmp_path / "data")
+    class_folders(tmp_path / "data", count=5)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     before = sorted(tmp_path.rglob("*"))
@@ -149,7 +149,7 @@ def test_nothing_is_written(tmp_path, monkeypatch):
 
 
 def test_pipes_and_folders_are_no_images(tmp_path):
-    class_folders(tmp_path / "data")
+    class_folders(tmp_path / "data", count=5)
     os.mkfifo(tmp_path / "data" / "cat" / "pipe.png")
     os.mkfifo(tmp_path / "x.csv")
     result = clean(check(tmp_path / "data"))
@@ -178,3 +178,23 @@ def test_classes_that_are_one_or_cannot_be_learnt(tmp_path):
     (tmp_path / "y.csv").write_text("a,label\n1,caf\u00e9\n2,cafe\u0301\n")
     assert "named alike" in check(tmp_path / "y.csv").stdout
     assert document["classes_not_trained_on"] == ["Hot dog", "cow"]
+
+
+def test_a_column_of_classes_of_any_name(tmp_path):
+    rows = [f"{row},{row % 3},{'ab'[row % 2]}" for row in range(12)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,b,Cover Type", *rows]))
+    without = clean(check(tmp_path / "x.csv"))
+    assert without.exit_code == 3
+    assert "such as --label 'Cover Type'" in without.stderr
+    named = check(tmp_path / "x.csv", "--label", "Cover Type")
+    assert named.exit_code == 0, named.output
+    assert "a (6), b (6)" in named.stdout
+    assert "columns: 2 (a, b)" in named.stdout
+
+
+def test_too_few_samples_to_hold_some_out(tmp_path):
+    class_folders(tmp_path, count=4)
+    result = clean(check(tmp_path))
+    assert result.exit_code == 3
+    assert "there are 8 samples to train on" in result.stderr
+    assert "takes 10 or more. Add samples, or a validation part" in result.stderr

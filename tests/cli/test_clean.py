@@ -167,3 +167,45 @@ def test_a_class_that_is_new_is_named(run, tmp_path):
     (tmp_path / "review.csv").write_text(f"id,label\n{first},wasp\n")
     result = asked(run, "--out", tmp_path / "m.csv", "--review", tmp_path / "review.csv")
     assert "has 1 classes that the data had not, such as 'wasp'" in result.stderr
+
+
+def test_few_samples_change_nothing_unasked(tmp_path):
+    run = trained.trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    result = asked(run, "--out", tmp_path / "m.csv")
+    assert result.exit_code == 1
+    assert "Only 2 samples were held out, and it takes 10 or more" in result.stderr
+    assert not (tmp_path / "m.csv").exists()
+
+
+def test_a_named_column_of_classes_is_found_again(tmp_path):
+    """By every command that opens the data of the run, and new data that have or have not such a column."""
+    generator = np.random.default_rng(0)
+    rows = [f"{a + 4 * (k % 2)},{'xy'[k % 2]},{b}" for k, (a, b) in enumerate(generator.normal(size=(40, 2)))]
+    data = tmp_path / "x.csv"
+    data.write_text("\n".join(["width,Cover_Type,height", *rows]))
+    run = trained.trained(data, tmp_path / "runs", 2, "--label", "Cover_Type")
+    assert json.loads((run / "data.json").read_text())["label_column"] == "Cover_Type"
+    written = document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
+    assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'}"
+    assert open_dataset(tmp_path / "clean.csv").columns == ("width", "height")
+    assert trained.asked("suspects", run, "--out", tmp_path / "s", "--format", "html", "--top", 3).exit_code == 0
+    assert "width" in (tmp_path / "s" / "index.html").read_text()
+    assert len(document("predict", run, data)["predictions"]) == 40
+    (tmp_path / "new.csv").write_text("height,width\n1,2\n")
+    assert len(document("predict", run, tmp_path / "new.csv")["predictions"]) == 1
+    (tmp_path / "kinds.csv").write_text("height,width,kind\n1,2,wet\n")
+    assert trained.asked("predict", run, tmp_path / "kinds.csv").exit_code == 3
+    assert len(document("predict", run, tmp_path / "kinds.csv", "--label", "kind")["predictions"]) == 1
+
+
+def test_another_column_of_classes_is_no_change_of_the_data(tmp_path):
+    rows = [f"{k},{k % 2},{k // 20}" for k in range(40)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,fine,label", *rows]))
+    first = trained.trained(tmp_path / "x.csv", tmp_path / "runs")
+    words = ["train", tmp_path / "x.csv", "--out", tmp_path / "runs", "--set", "epochs=1"]
+    other = trained.asked(*words, "--label", "fine")
+    assert other.exit_code == 0, other.output
+    assert "has changed" not in other.stderr
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+    (tmp_path / "x.csv").write_text("\n".join(["a,fine,label", *rows, "40,0,1"]))
+    assert f"has changed since {first.name} was begun" in trained.asked(*words).stderr

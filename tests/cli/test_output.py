@@ -3,7 +3,7 @@ import json
 import pytest
 import typer
 
-from tnlpad.cli.output import print_json, printable, write_text
+from tnlpad.cli.output import print_json, printable, used_folder, write_text
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -40,3 +40,31 @@ def test_json_round_trips_and_refuses_what_json_does_not_know(capsys):
 def test_names_are_printed_without_what_a_terminal_obeys():
     assert printable("кот [b] é") == "кот [b] é"
     assert printable("a\nb\x1b[2J\u202ec") == r"a\nb\x1b[2J\u202ec"
+
+
+def test_a_folder_goes_again_if_nothing_came_into_it(tmp_path):
+    out = tmp_path / "new" / "runs"
+
+    def fail(*names):
+        with used_folder(out, "--out") as folder:
+            for name in names:
+                (folder / name).write_text("x")
+            assert folder.is_dir()
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="bad"):
+        fail("kept")
+    assert (out / "kept").exists()
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(ValueError, match="bad"), used_folder(tmp_path / "runs" / "new", "--out"):
+        raise ValueError("bad")
+    assert list((tmp_path / "runs").iterdir()) == []
+    with used_folder(tmp_path / "runs" / "new", "--out"):
+        pass
+    assert (tmp_path / "runs" / "new").is_dir()

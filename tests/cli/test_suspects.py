@@ -61,6 +61,17 @@ def test_a_pipeline_can_fail_on_findings(run, limit, code):
     assert asked(run, "--fail-on", limit).exit_code == code
 
 
+@pytest.mark.parametrize("limit", ["1%", "99%"])
+def test_a_pipeline_is_told_when_nothing_can_be_said(run, tmp_path, limit):
+    """Neither as if there were findings nor as if there were none; what was asked for is written all the same."""
+    (run / "summary.json").write_text(json.dumps({"run_id": "x", "chosen": {"validation_accuracy": 0.1}}))
+    result = asked(run, "--fail-on", limit, "--json", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"Error: --fail-on {limit} cannot be decided: The network gives only 10 %" in result.stderr
+    assert json.loads(result.stdout)["caution"] is not None
+    assert (tmp_path / "out" / "suspects.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -99,3 +99,14 @@ def test_to_predict_on_samples_have_the_same_ids_and_need_no_labels(tmp_path):
         read_npz(npz(tmp_path, y=[1]), labelled=False)
     with pytest.raises(DataError, match="a single number"):
         read_npz(npz(tmp_path, x=3.0), labelled=False)
+
+
+def test_the_array_of_labels_may_have_any_name(tmp_path):
+    with pytest.raises(DataError, match="say --label NAME"):
+        read_npz(npz(tmp_path, x=np.zeros((2, 3)), fine=[4, 5]))
+    assert read_npz(tmp_path / "x.npz", label="fine").labels == [4, 5]
+    with pytest.raises(DataError, match="holds x, fine"):
+        read_npz(tmp_path / "x.npz", label="coarse")
+    parts = {"x_train": np.zeros((1, 3)), "x_test": np.zeros((1, 3)), "fine_train": [1], "fine_test": [2]}
+    listing = read_npz(npz(tmp_path, **parts), label="fine")
+    assert (listing.labels, listing.parts) == ([1, 2], ["train", "test"])

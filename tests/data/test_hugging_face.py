@@ -160,3 +160,25 @@ def test_a_picture_without_bytes_is_told_of(tmp_path):
     pq.write_table(pa.table({"image": pictures_elsewhere, "label": [0, 1]}), tmp_path / "x.parquet")
     with pytest.raises(DataError, match="there are no bytes of a picture"):
         open_dataset(tmp_path / "x.parquet")
+
+
+def test_a_column_of_classes_may_have_any_name_and_names(tmp_path):
+    table, _ = pictures(tmp_path, [1, 0])
+    table = table.rename_columns(["img", "fine_label"]).append_column("coarse_label", pa.array([4, 5]))
+    folder = write_arrow(tmp_path / "data", table, {"fine_label": {"names": ["cat", "dog"]}})
+    with pytest.raises(DataError, match=r"it has fine_label, coarse_label\. .*--label fine_label"):
+        read_hugging_face(folder)
+    listing = read_hugging_face(folder, label="fine_label")
+    assert (listing.labels, listing.class_names) == ([1, 0], ("cat", "dog"))
+    assert "not looked at: coarse_label" in listing.notes[0]
+    coarse = read_hugging_face(folder, label="coarse_label")
+    assert (coarse.labels, coarse.class_names) == ([4, 5], None)
+    assert read_hugging_face(folder, label="fine_label", labelled=False).labels == [None, None]
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert read_picture_table(tmp_path / "x.parquet", label="coarse_label").labels == [4, 5]
+
+
+def test_a_column_of_classes_beside_numbers(tmp_path):
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0, 2.0], "kind": ["x", "y"]}))
+    listing = read_hugging_face(folder, label="kind")
+    assert (listing.labels, listing.columns) == (["x", "y"], ("a",))

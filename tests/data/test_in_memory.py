@@ -152,3 +152,23 @@ def test_unlabelled_samples_need_no_labels(tmp_path):
 def test_a_path_is_opened_as_ever(tmp_path):
     folder = class_folders(tmp_path / "data")
     assert open_samples(str(folder)).shape == open_dataset(folder).shape
+
+
+def test_a_column_of_a_table_may_hold_the_labels():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1.0, 2.0], "kind": ["x", "y"], "b": [3, 4]})
+    own = open_samples(table, label="kind")
+    assert own.shape == open_samples(table[["a", "b"]], ["x", "y"]).shape
+    assert (own.columns, own.class_names) == (("a", "b"), ("x", "y"))
+    for same in (table, table[["a", "b"]]):
+        assert open_samples(same, label="kind", labelled=False).columns == ("a", "b")
+    with pytest.raises(DataError, match="data has no column 'sort'; it has a, kind, b"):
+        open_samples(table, label="sort")
+    with pytest.raises(DataError, match="labels are given, and so is label='kind'"):
+        open_samples(table, [0, 1], label="kind")
+
+
+def test_arrays_have_no_column_of_labels():
+    with pytest.raises(DataError, match="label='kind' names a column, and a ndarray has none"):
+        open_samples(IMAGES, LABELS, label="kind")
+    assert len(open_samples(IMAGES, label="kind", labelled=False).ids) == 20

@@ -120,7 +120,7 @@ def test_what_numbers_the_rows_is_no_feature_and_what_weighs_is(tmp_path):
 
 def test_of_many_columns_the_last_are_named_too(tmp_path):
     names = [f"f{number}" for number in range(12)] + ["Cover_Type"]
-    with pytest.raises(DataError, match=r"it has f0, f1, f2, f3, …, f9, f10, f11, Cover_Type\. Call the column"):
+    with pytest.raises(DataError, match=r"it has f0, f1, f2, f3, …, f9, f10, f11, Cover_Type\. Say which one"):
         read_manifest(csv(tmp_path / "x.csv", ",".join(names), ",".join("1" * 13)))
 
 
@@ -132,3 +132,53 @@ def test_a_parquet_file_with_a_name_twice_or_no_column(tmp_path):
     pq.write_table(pa.table({}), tmp_path / "x.parquet")
     with pytest.raises(DataError, match="no column `label`; it has none at all"):
         read_manifest(tmp_path / "x.parquet")
+
+
+def test_a_column_of_classes_may_have_any_name(tmp_path):
+    table = csv(tmp_path / "x.csv", "a,Cover_Type,b", "1,spruce,2", "3,pine,4")
+    for said in ("Cover_Type", "cover_type "):
+        listing = read_manifest(table, label=said)
+        assert (listing.labels, listing.columns, listing.notes) == (["spruce", "pine"], ("a", "b"), ())
+    with pytest.raises(DataError, match=r"has no column 'Kind'; it has a, Cover_Type, b\. .*--label Cover_Type"):
+        read_manifest(table, label="Kind")
+
+
+def test_beside_a_named_column_other_labels_are_no_features(tmp_path):
+    table = csv(tmp_path / "x.csv", "a,label,fine,target", "1,0,x,7", "3,1,y,8")
+    listing = read_manifest(table, label="fine")
+    assert (listing.labels, listing.columns) == (["x", "y"], ("a",))
+    assert "hold other labels: 'label', 'target'" in listing.notes[0]
+
+
+def test_a_column_of_classes_is_no_id_path_or_part(tmp_path):
+    listing = read_manifest(csv(tmp_path / "x.csv", "part,a", "train,1", "left,2"), label="part")
+    assert (listing.labels, listing.parts, listing.columns) == (["train", "left"], None, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("columns", "likely"),
+    [
+        ("id,a,Cover_Type,Soil_Type1", "Cover_Type"),
+        ("fine_label,coarse_label,a", "fine_label"),
+        ("a,type,my_labels", "my_labels"),
+        ("y,a,b", "y"),
+        ("a,b,split,Is it wet?", "'Is it wet\\?'"),
+        ("a,quality,split", "quality"),
+    ],
+)
+def test_the_likely_column_of_classes_is_named(tmp_path, columns, likely):
+    with pytest.raises(DataError, match=rf"such as --label {likely} \(label= in Python\)"):
+        read_manifest(csv(tmp_path / "x.csv", columns, ",".join("1" * len(columns.split(",")))))
+
+
+def test_where_no_column_can_be_that_of_the_classes_none_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"it has path, split\. Add one with the classes, beside `path`"):
+        read_manifest(csv(tmp_path / "x.csv", "path,split", "x.png,train"))
+
+
+def test_a_named_column_is_not_needed_to_predict_and_is_no_feature_either(tmp_path):
+    with_labels = csv(tmp_path / "x.csv", "a,kind,b", "1,spruce,2")
+    without = csv(tmp_path / "y.csv", "a,b", "1,2")
+    for table in (with_labels, without):
+        listing = read_manifest(table, label="kind", labelled=False)
+        assert (listing.labels, listing.columns) == ([None], ("a", "b"))

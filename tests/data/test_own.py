@@ -172,3 +172,20 @@ def test_data_to_predict_on_need_no_labels(tmp_path):
         open_dataset(tmp_path / "data" / "x.csv")
     with pytest.raises(DataError, match="Save `images`"):
         open_dataset(rows)
+
+
+def test_the_name_of_the_column_of_classes_is_remembered_and_changes_nothing_else(tmp_path):
+    rows = "\n".join(f"{row},{'xy'[row % 2]}" for row in range(6))
+    for name, heading in (("usual", "label"), ("other", "kind")):
+        (tmp_path / f"{name}.csv").write_text(f"a,{heading}\n{rows}\n")
+    usual = open_dataset(tmp_path / "usual.csv")
+    other = open_dataset(tmp_path / "other.csv", label="kind")
+    assert (usual.label_column, other.label_column) == (None, "kind")
+    assert other.shape == usual.shape
+
+
+def test_folders_that_are_classes_have_no_column(tmp_path):
+    class_folders(tmp_path)
+    with pytest.raises(DataError, match=r"--label kind names a column, and in .* the folders are the classes"):
+        open_dataset(tmp_path, label="kind")
+    assert len(open_dataset(tmp_path, label="kind", labelled=False).ids) == 6

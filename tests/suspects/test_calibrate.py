@@ -69,6 +69,21 @@ def test_the_upper_hump_holds_the_wrong_labels_wherever_the_search_began(rate, f
     assert HUMPS_OFF_BY <= off_by < 0.15
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_an_outlier_is_no_hump_of_its_own(seed):
+    """Where nothing was counted as wrong the search begins with the most doubtful samples alone."""
+    doubt, wrong = two_humps(160, 0.3, seed=seed)
+    doubt[0] = 1.5
+    assert upper_hump(doubt, 0.0)[0] == pytest.approx(wrong.mean(), abs=0.06)
+
+
+def test_humps_of_few_samples_are_less_certain():
+    """However far apart: of 50 samples a fifth is one give or take three."""
+    weight, off_by = upper_hump(np.where(np.arange(50) % 5 == 0, 9.0, 0.0) + np.linspace(0, 0.1, 50), 0.2)
+    assert weight == pytest.approx(0.2)
+    assert off_by == pytest.approx(np.hypot(np.sqrt(0.2 * 0.8 / 50), HUMPS_OFF_BY))
+
+
 def test_humps_that_run_into_each_other_are_less_certain():
     doubt, _ = two_humps(5000, 0.4)
     blurred = doubt + np.random.default_rng(1).normal(0, 0.6, 5000)

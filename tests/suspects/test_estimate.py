@@ -110,7 +110,47 @@ def test_no_wrong_label_among_few_is_not_taken_for_none():
     estimated = estimate(seen, doubt)
     assert estimated.noise_rate < 0.1
     assert estimated.noise_rate_interval[0] == 0
-    assert estimated.noise_rate_interval[1] >= 3 / estimated.samples
+    assert 3 / seen.held_out.sum() <= estimated.noise_rate_interval[1] < 3 / estimated.samples
+
+
+def few(wrong, right, contradicted, held_out, apart):
+    """The estimate where so many of the clear cases are wrong or right, with humps of two fifths of all samples."""
+    generator = np.random.default_rng(0)
+    clear = wrong + right
+    given = np.zeros(400, dtype=int)
+    predicted = (np.arange(400) % 5 < 2).astype(int)
+    lead = np.full(400, 0.1)
+    predicted[:held_out], lead[:clear] = 0, 0.9
+    rows = np.r_[:wrong, clear : clear + contradicted - wrong]
+    given[rows] = 1
+    seen = Predictions(given=given, predicted=predicted, lead=lead, held_out=np.arange(400) < held_out, num_classes=2)
+    doubt = np.where(np.arange(400) % 5 < 2, 1.0, -1.0) + generator.normal(0, apart, 400)
+    return estimate(seen, doubt)
+
+
+def test_none_among_a_few_clear_cases_is_weak_evidence():
+    """None of 12 is wrong, and 14 of 40 contradicted: humps of two fifths are as likely as no wrong label."""
+    estimated = few(0, 12, 14, 40, apart=0.6)
+    low, high = estimated.noise_rate_interval
+    assert estimated.samples == 12
+    assert low == 0
+    assert high > 0.3
+
+
+def test_a_network_that_is_unsure_may_have_been_mistaken_about_clear_cases():
+    sure, unsure = (few(5, 7, 30, 40, apart=apart) for apart in (0.2, 0.6))
+    for estimated in (sure, unsure):
+        assert estimated.noise_rate == pytest.approx(0.4, abs=0.08)
+    low, high = unsure.noise_rate_interval
+    assert unsure.noise_rate - low > 1.1 * (high - unsure.noise_rate)
+    assert high - low > 2 * np.ptp(sure.noise_rate_interval)
+
+
+def test_no_more_labels_are_wrong_than_could_be_contradicted():
+    """Of 40 held-out labels 2 are contradicted: two fifths of all cannot be wrong, whatever the humps say."""
+    estimated = few(1, 11, 2, 40, apart=0.2)
+    assert estimated.noise_rate_interval[1] < 0.2
+    assert estimated.noise_rate_interval[1] >= estimated.noise_rate
 
 
 def test_without_samples_held_out_it_says_so():

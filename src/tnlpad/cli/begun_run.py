@@ -36,7 +36,8 @@ def tell_of_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Pat
             remembered = read_data_file(folder.path) or {}
         except RecordError:
             continue
-        if remembered.get("path") == here and remembered.get("fingerprint") != own.shape.fingerprint:
+        same = remembered.get("path") == here and remembered.get("label_column") == own.label_column
+        if same and remembered.get("fingerprint") != own.shape.fingerprint:
             changed = f"{own.source} has changed since {folder.path.name} was begun"
             if resume:
                 fail(f"{changed}, and a run goes on with the same data only. Restore them, or leave out --resume.", 3)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.data import BAD_DATA, progress_reporter
+from tnlpad.cli.options import LabelColumn
 from tnlpad.cli.output import fail, print_json, printable
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def check(
     images: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
     ] = None,
+    label: LabelColumn = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document, with every sample left out.")
@@ -51,7 +53,7 @@ def check(
         fail(f"{data} is a published dataset: `tnlpad data check {data}` is for those.", code=2)
     try:
         with progress_reporter(quiet) as reporter:
-            own = open_dataset(data, images=images, reporter=reporter)
+            own = open_dataset(data, images=images, label=label, reporter=reporter)
     except DataError as error:
         fail(str(error), code=BAD_DATA)
     found = inspect(own)

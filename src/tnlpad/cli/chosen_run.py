@@ -1,6 +1,7 @@
 """Which run the words of a command line mean."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ class Words:
     protocol: Protocol | None
 
 
-def opened(data: str | None, images: Path | None, quiet: bool) -> "OwnDataset | None":
+def opened(data: str | None, images: Path | None, label: str | None, quiet: bool) -> "OwnDataset | None":
     """The person's own data that a word means; None if it is the name of a dataset."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.errors import DataError
@@ -36,14 +37,17 @@ def opened(data: str | None, images: Path | None, quiet: bool) -> "OwnDataset | 
     if data is None or data in CATALOGUE or not is_path(data):
         if images is not None:
             fail(f"--images {images} is for tables of your own images: leave it out.", code=2)
+        if label is not None:
+            fail(f"--label {label} is for tables of your own: leave it out.", code=2)
         return None
     try:
         with progress_reporter(quiet) as reporter:
-            own = open_dataset(data, images=images, reporter=reporter)
+            own = open_dataset(data, images=images, label=label, reporter=reporter)
     except DataError as error:
         fail(str(error), code=3)
     if own.problems:
-        say(f"{len(own.problems):,} samples are left out; `tnlpad check {data}` says why.", quiet)
+        again = shlex.join(["tnlpad", "check", data, *(["--label", label] if label is not None else [])])
+        say(f"{len(own.problems):,} samples are left out; `{again}` says why.", quiet)
     return own
 
 

@@ -82,7 +82,7 @@ def reopened(folder: "RunFolder", quiet: bool) -> "OwnDataset":
     if not os.path.exists(about["path"]):
         raise DataError(f"{about['path']} is gone, and the run in {folder.path} was trained on it. Put it back there.")
     with progress_reporter(quiet) as reporter:
-        own = open_dataset(about["path"], images=about["images"], reporter=reporter)
+        own = open_dataset(about["path"], images=about["images"], label=about.get("label_column"), reporter=reporter)
     if own.shape.fingerprint != about["fingerprint"]:
         raise DataError(f"{about['path']} has changed since the run in {folder.path} was trained on it. Restore it.")
     return own

@@ -9,6 +9,10 @@ import typer
 Protocol = Literal["paper", "authors"]
 
 Network = Annotated[str | None, typer.Option(metavar="NAME", help="What to train; by default the paper's.")]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="What a table calls the column of the classes; label by default."),
+]
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")]
 Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")]

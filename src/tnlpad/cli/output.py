@@ -3,6 +3,8 @@
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,6 +45,19 @@ def folder_for_results(path: Path, option: str) -> Path:
             f"write to: name another one with {option} FOLDER."
         )
     return path
+
+
+@contextmanager
+def used_folder(path: Path, option: str) -> Iterator[Path]:
+    """The same for a block; where it fails before anything is in the folder, what was made goes again."""
+    made = [each for each in (path, *path.parents) if not os.path.exists(each)]
+    try:
+        yield folder_for_results(path, option)
+    except BaseException:
+        for each in made:
+            with suppress(OSError):  # it holds something
+                each.rmdir()
+        raise
 
 
 def make_writable(folder: Path) -> None:

@@ -26,6 +26,10 @@ def predict(
     images: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
     ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A table's column of classes, not looked at; the run's by default."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .csv file; by default the rows go to stdout.")
     ] = None,
@@ -41,6 +45,7 @@ def predict(
     from tnlpad.data.errors import DataError
     from tnlpad.experiments.predict import predictions
     from tnlpad.experiments.shipped import load_shipped
+    from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError
 
     if out is not None and (out.is_dir() or out.suffix.lower() != ".csv"):
@@ -51,7 +56,8 @@ def predict(
     say("Loading torch.", quiet)
     try:
         shipped = load_shipped(folder)
-        found = list(predictions(shipped, _inputs(data, images, shipped, root, quiet)))
+        classes = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
+        found = list(predictions(shipped, _inputs(data, images, classes, shipped, root, quiet)))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
     if out is not None:
@@ -85,7 +91,9 @@ def _print(found: "list[Prediction]", out: Path | None, as_json: bool) -> None:
         typer.echo(text.getvalue(), nl=False)
 
 
-def _inputs(data: str, images: Path | None, shipped: "Shipped", root: Path | None, quiet: bool) -> "Inputs":
+def _inputs(
+    data: str, images: Path | None, label: str | None, shipped: "Shipped", root: Path | None, quiet: bool
+) -> "Inputs":
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import open_dataset
     from tnlpad.experiments.predict import inputs_of_catalogue, inputs_of_own
@@ -93,7 +101,7 @@ def _inputs(data: str, images: Path | None, shipped: "Shipped", root: Path | Non
     if data in CATALOGUE:
         return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root)
     with progress_reporter(quiet) as reporter:
-        own = open_dataset(data, images=images, labelled=False, reporter=reporter)
+        own = open_dataset(data, images=images, label=label, labelled=False, reporter=reporter)
     if own.problems:
         first = printable(f"{own.problems[0].id[:200]}: {own.problems[0].reason}")
         say(f"{len(own.problems):,} samples are left out, such as {first}.", quiet)

@@ -36,7 +36,10 @@ def suspects(
     ] = None,
     fail_on: Annotated[
         str | None,
-        typer.Option(metavar="N%", help="Exit with code 4 if at least this share of all labels is suspect."),
+        typer.Option(
+            metavar="N%",
+            help="Exit with code 4 if at least this share of all labels is suspect, with 1 if that cannot be told.",
+        ),
     ] = None,
     runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders lie.")] = Path("runs"),
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie, for pictures.")] = None,
@@ -62,8 +65,16 @@ def suspects(
         print_json(_document(found, listed, files))
     else:
         _print(found, listed, files)
-    if limit is not None and found.ranking.suspect_share >= limit:
-        say(f"{100 * found.ranking.suspect_share:.2f} % of the labels are suspect, and --fail-on is {fail_on}.")
+    if limit is not None:
+        _gate(found, limit, f"--fail-on {fail_on}")
+
+
+def _gate(found: "JudgedSamples", limit: float, option: str) -> None:
+    """End with the code of findings; neither that nor success where a weak network knows nothing about the labels."""
+    if (warning := found.caution) is not None:
+        fail(f"{option} cannot be decided: {warning}")
+    if found.ranking.suspect_share >= limit:
+        say(f"{100 * found.ranking.suspect_share:.2f} % of the labels are suspect: {option}.")
         raise typer.Exit(EXIT_FINDINGS)
 
 

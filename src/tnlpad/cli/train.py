@@ -10,8 +10,8 @@ from tnlpad.cli.begun_run import require_begun, tell_of_changed_data
 from tnlpad.cli.chosen_run import Words, chosen_run, opened
 from tnlpad.cli.exit_codes import ending_early, exit_codes
 from tnlpad.cli.find_run import run_caution
-from tnlpad.cli.options import Device, Network, Out, Protocol, Quiet, Root
-from tnlpad.cli.output import fail, folder_for_results, print_json, say
+from tnlpad.cli.options import Device, LabelColumn, Out, Protocol, Quiet, Root
+from tnlpad.cli.output import fail, print_json, say, used_folder
 from tnlpad.cli.run_progress import run_progress
 from tnlpad.cli.run_words import print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
@@ -32,7 +32,13 @@ def train(
         str | None, typer.Option("--noise", metavar="NOISE", help="Such as symmetric:0.4; none by default.")
     ] = None,
     method: Annotated[str | None, typer.Option(metavar="NAME", help="How to train; tnlpad by default.")] = None,
-    network: Network = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to train; by default the paper's for a published dataset, for your own one of their size.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Of every random decision; 1 by default.")
     ] = None,
@@ -50,6 +56,7 @@ def train(
     images: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
     ] = None,
+    label: LabelColumn = None,
     weights: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Weights to begin with, of --network: a .pth, .pt or .safetensors file."),
@@ -88,16 +95,16 @@ def train(
 
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
     where = checked_device(device)
-    own = opened(words.data, images, quiet)
+    own = opened(words.data, images, label, quiet)
     chosen = chosen_run(words, own, file=config, seed=seed, settings=setting or [], weights=weights, device=where)
-    folder = folder_for_results(out, "--out")  # only now: a word that was mistyped should not leave an empty folder
-    tell_of_changed_data(chosen, own, folder, resume, quiet)
+    tell_of_changed_data(chosen, own, out, resume, quiet)
     if resume:
-        require_begun(chosen, folder)
+        require_begun(chosen, out)
     keep_scores = own is not None if scores is None else scores  # it costs extra passes over the data
 
     say(f"{chosen.run_id} on {where}", quiet)
     with (
+        used_folder(out, "--out") as folder,
         exit_codes(),
         ending_early(kept="The last checkpoint is"),
         tensorboard_log(tensorboard, folder / chosen.run_id) as log,

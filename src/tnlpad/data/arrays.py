@@ -27,10 +27,16 @@ CHANNELS = (1, 3, 4)
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def read_npz(path: Path, *, labelled: bool = True) -> Listing:
-    """The samples of the file, those of `train` first; without `labelled` no labels are needed, and none are read."""
+def read_npz(path: Path, *, label: str | None = None, labelled: bool = True) -> Listing:
+    """The samples of the file, those of `train` first.
+
+    Args:
+        path: Where it lies.
+        label: What the array of labels is called, without the word of a part; one with a usual name when not given.
+        labelled: Whether there must be labels; without, they are not read either.
+    """
     arrays = _load(path)
-    pieces = _pieces(arrays, path, labelled)
+    pieces = _pieces(arrays, path, LABELS if label is None else (re.escape(label),), labelled)
     names = _named(arrays, CLASS_NAMES)
     content = [_samples(piece.content, path) for piece in pieces.values()]
     if len({(each.dtype, each.shape[1:]) for each in content}) > 1:
@@ -101,15 +107,15 @@ class _Piece:
 Pieces = Mapping[Part | None, _Piece]
 
 
-def _pieces(arrays: Arrays, path: Path, labelled: bool) -> Pieces:
+def _pieces(arrays: Arrays, path: Path, labels: tuple[str, ...], labelled: bool) -> Pieces:
     """Samples and labels of every part, or of the one piece that has no name."""
     pieces: dict[Part | None, _Piece] = {}
     for part in ("train", "validation", "test"):
         words = "|".join(word for word, means in PARTS.items() if means == part)
-        if piece := _piece(arrays, labelled, words):
+        if piece := _piece(arrays, labels, labelled, words):
             pieces[part] = piece
     if not pieces:
-        nameless = _piece(arrays, labelled)
+        nameless = _piece(arrays, labels, labelled)
         if nameless is None:
             found = ", ".join(name[:80] for name in list(arrays)[:8]) or "nothing"
             wanted = (
@@ -117,7 +123,8 @@ def _pieces(arrays: Arrays, path: Path, labelled: bool) -> Pieces:
                 if labelled
                 else "`images`, or `features`"
             )
-            raise DataError(f"{path} holds {found}. Save {wanted}.")
+            other = " If the labels are called otherwise, say --label NAME." if labelled and labels == LABELS else ""
+            raise DataError(f"{path} holds {found}. Save {wanted}.{other}")
         pieces[None] = nameless
     for piece in pieces.values():
         if piece.content.ndim == 0:
@@ -130,8 +137,8 @@ def _pieces(arrays: Arrays, path: Path, labelled: bool) -> Pieces:
     return pieces
 
 
-def _piece(arrays: Arrays, labelled: bool, part: str | None = None) -> _Piece | None:
-    content, labels = (_named(arrays, names, part) for names in (CONTENT, LABELS))
+def _piece(arrays: Arrays, called: tuple[str, ...], labelled: bool, part: str | None = None) -> _Piece | None:
+    content, labels = (_named(arrays, names, part) for names in (CONTENT, called))
     if content is None or (labelled and labels is None):
         return None
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:

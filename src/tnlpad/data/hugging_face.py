@@ -16,12 +16,12 @@ from tnlpad.data.files import readable
 from tnlpad.data.listing import PARTS, Encoded, Listing, Part, label_as_given, part_named, require_unique
 from tnlpad.data.manifest import (
     ID_COLUMNS,
-    LABEL_COLUMNS,
     OTHER_LABELS,
     PATH_COLUMNS,
     SPLIT_COLUMNS,
     arrow_columns,
     column_called,
+    label_column,
     listed,
     listing_of,
     parquet_file,
@@ -37,23 +37,29 @@ def is_hugging_face(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (DICTIONARY, STATE)) or bool(_parquet_files(folder))
 
 
-def read_hugging_face(folder: Path, *, labelled: bool = True) -> Listing:
-    """The samples of every part, those to train on first; without `labelled` labels are neither needed nor read."""
+def read_hugging_face(folder: Path, *, label: str | None = None, labelled: bool = True) -> Listing:
+    """The samples of every part, those to train on first.
+
+    Args:
+        folder: Where they lie.
+        label: The column of the classes; one with a usual name when not given.
+        labelled: Whether there must be labels; without, they are not read either.
+    """
     tables = dict(_tables(folder))
     if not tables:
         raise DataError(f"{folder} holds no table of a dataset.")
     order: list[Part | None] = ["train", None, "validation", "test"]
     pieces = {part: tables[part] for part in order if part in tables}
     features = _features(folder, next(iter(pieces.values())))
-    return listing_of_tables(folder, pieces, features, labelled=labelled)
+    return listing_of_tables(folder, pieces, features, label=label, labelled=labelled)
 
 
-def read_picture_table(path: Path, *, labelled: bool = True) -> Listing | None:
+def read_picture_table(path: Path, *, label: str | None = None, labelled: bool = True) -> Listing | None:
     """The samples of one Parquet file that has the pictures within; None if it has no column of them."""
     if not any(_is_image(field.type) for field in parquet_file(path).schema_arrow):
         return None
     table = parquet_table(path)
-    return listing_of_tables(path, _by_part(table, path), _described(table) or {}, labelled=labelled)
+    return listing_of_tables(path, _by_part(table, path), _described(table) or {}, label=label, labelled=labelled)
 
 
 def _by_part(table: Any, where: Path) -> dict[Part | None, Any]:
@@ -147,6 +153,7 @@ def listing_of_tables(
     features: Mapping[str, Any],
     *,
     follow_paths: bool = False,
+    label: str | None = None,
     labelled: bool = True,
 ) -> Listing:
     """The samples of tables that are already open.
@@ -156,34 +163,32 @@ def listing_of_tables(
         pieces: A table of each part, or one of no part.
         features: What the columns mean, as `datasets` writes it.
         follow_paths: Whether a picture without bytes is read from its path, which may lie anywhere.
+        label: The column of the classes; one with a usual name when not given.
         labelled: Whether there must be labels; a column of them is ignored otherwise.
     """
     table = _joined(list(pieces.values()), folder)
     parts = None if None in pieces else [part or "train" for part, each in pieces.items() for _ in range(len(each))]
     ids = [f"{part}/{row}" if part else str(row) for part, each in pieces.items() for row in range(len(each))]
     image = next((name for name in table.column_names if _is_image(table.schema.field(name).type)), None)
-    label = column_called(LABEL_COLUMNS, table.column_names)
-    names = _class_names(features, label)
+    others = [name for name in table.column_names if name != image]
+    classes = label_column(label, others, folder, labelled=labelled and image is not None)  # text is told of first
+    names = _class_names(features, classes)
     if image is None:
-        return _without_pictures(folder, table, ids, parts, names, labelled=labelled)
-    if label is None and labelled:
-        raise DataError(
-            f"{folder} has no column `label`; it has {listed(table.column_names)}. Call the column of the classes so."
-        )
-    given = column_called(ID_COLUMNS, table.column_names)
+        return _without_pictures(folder, table, ids, parts, names, label=label, classes=classes, labelled=labelled)
+    given = column_called(ID_COLUMNS, [name for name in others if name != classes])
     if given is not None:
         ids = [str(value) for value in table.column(given).to_pylist()]
         require_unique(ids, folder)
-    values = table.column(label).to_pylist() if label is not None and labelled else [None] * len(ids)
-    others = [name for name in table.column_names if name not in (image, label, given, *SPLIT_COLUMNS, *OTHER_LABELS)]
-    note = f"pictures are those of the column {image!r}; other columns are not looked at: {listed(others)}."
+    values = table.column(classes).to_pylist() if classes is not None and labelled else [None] * len(ids)
+    unused = [name for name in others if name not in (classes, given, *SPLIT_COLUMNS, *OTHER_LABELS)]
+    note = f"pictures are those of the column {image!r}; other columns are not looked at: {listed(unused)}."
     return Listing(
         ids=ids,
         labels=[_label(value, names, folder) for value in values],
         parts=parts,
         files=Pictures(table.column(image), follow_paths),
         class_names=names,
-        notes=(note,) if others else (),
+        notes=(note,) if unused else (),
     )
 
 
@@ -194,17 +199,19 @@ def _without_pictures(
     parts: Sequence[Part] | None,
     names: tuple[str, ...] | None,
     *,
+    label: str | None,
+    classes: str | None,
     labelled: bool,
 ) -> Listing:
     columns = arrow_columns(table)
-    texts = [name for name, values in columns.items() if name not in LABEL_COLUMNS and _is_text(values)]
+    texts = [name for name, values in columns.items() if name != classes and _is_text(values)]
     if "text" in texts:
         raise DataError(f"{folder} holds text, which this command does not train on: see the guide for Transformers.")
     if column_called((*ID_COLUMNS, *PATH_COLUMNS), columns) is None:
         columns["id"] = list(ids)
     if parts is not None:
         columns[column_called(SPLIT_COLUMNS, columns) or "split"] = list(parts)
-    listing = listing_of(columns, folder / "table", labelled=labelled)
+    listing = listing_of(columns, folder / "table", label=label, labelled=labelled)
     return replace(listing, labels=[_label(value, names, folder) for value in listing.labels], class_names=names)
 
 

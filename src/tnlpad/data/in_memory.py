@@ -18,6 +18,7 @@ from tnlpad.data.arrays import listing_of_arrays
 from tnlpad.data.errors import DataError
 from tnlpad.data.hugging_face import listing_of_tables
 from tnlpad.data.listing import Listing, Part, label_as_given, part_named, require_unique
+from tnlpad.data.manifest import label_column
 from tnlpad.data.own import OwnDataset, dataset_of, open_dataset
 
 IN_MEMORY = Path("data")  # how messages call it: as the argument is called
@@ -28,6 +29,7 @@ def open_samples(
     data: Any,
     labels: Any = None,
     *,
+    label: str | None = None,
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
     labelled: bool = True,
@@ -38,6 +40,7 @@ def open_samples(
         data: A path as `open_dataset` takes it; an array or tensor of images or rows of features; a list of pictures or
             arrays; a torch `Dataset` of (image, label); a Hugging Face `Dataset` or `DatasetDict`.
         labels: One for each sample, where `data` does not hold them.
+        label: The column that holds them, of a table of pandas, of a Hugging Face dataset, or where a path leads.
         ids: Names of the samples; their places when not given.
         class_names: What the labels 0, 1, 2 … are called.
         labelled: Whether samples must have labels; without, none are looked at.
@@ -47,9 +50,11 @@ def open_samples(
             if value is not None:
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
-        return open_dataset(Path(data), labelled=labelled)
+        return open_dataset(Path(data), label=label, labelled=labelled)
     if _is_hugging_face(data):
-        return dataset_of(_of_hugging_face(data), IN_MEMORY, labelled=labelled)
+        return dataset_of(_of_hugging_face(data, label, labelled), IN_MEMORY, labelled=labelled)
+    if label is not None:
+        data, labels = _without_labels(data, labels, label, labelled)
     if _is_torch_dataset(data):
         data, labels, class_names = _gathered(data, labelled)
     given = _labels(labels) if labelled else None
@@ -60,6 +65,21 @@ def open_samples(
 def holds_labels(data: Any) -> bool:
     """Whether these are samples that come with their labels."""
     return isinstance(data, (str, os.PathLike)) or _is_hugging_face(data) or _is_torch_dataset(data)
+
+
+def _without_labels(data: Any, labels: Any, label: str, labelled: bool) -> tuple[Any, Any]:
+    """A table of pandas without the column of its labels, and those."""
+    if not hasattr(data, "columns"):
+        if labelled:
+            raise DataError(f"label={label!r} names a column, and {_kind(data)} has none: give its labels as `labels`.")
+        return data, labels
+    if labelled and labels is not None:
+        raise DataError(f"labels are given, and so is label={label!r}: leave one of them out.")
+    column = label_column(label, map(str, data.columns), IN_MEMORY, labelled=labelled)
+    if column is None:
+        return data, labels
+    place = [str(name) for name in data.columns].index(column)
+    return data.drop(columns=data.columns[place]), data.iloc[:, place]
 
 
 def _kind(data: Any) -> str:
@@ -77,7 +97,7 @@ def _is_torch_dataset(data: Any) -> bool:
     return isinstance(data, Dataset)
 
 
-def _of_hugging_face(data: Any) -> Listing:
+def _of_hugging_face(data: Any, label: str | None, labelled: bool) -> Listing:
     pieces: dict[Part | None, Any] = {}
     if hasattr(data, "keys"):  # a DatasetDict
         pieces = {part_named(name, IN_MEMORY): data[name] for name in data}
@@ -91,7 +111,7 @@ def _of_hugging_face(data: Any) -> Listing:
     order: tuple[Part | None, ...] = ("train", None, "validation", "test")
     tables = {part: pieces[part].with_format("arrow")[:] for part in order if part in pieces}
     features = next(iter(pieces.values())).features.to_dict()
-    return listing_of_tables(IN_MEMORY, tables, features, follow_paths=True)
+    return listing_of_tables(IN_MEMORY, tables, features, follow_paths=True, label=label, labelled=labelled)
 
 
 def _gathered(dataset: Any, labelled: bool) -> tuple[list[Any], list[Any] | None, Sequence[str] | None]:

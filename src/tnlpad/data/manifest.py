@@ -8,6 +8,7 @@ import csv
 import math
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ PATH_COLUMNS = ("path", "file", "filename", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
 ID_COLUMNS = ("id", "sample_id")
 SPLIT_COLUMNS = ("split", "part")
+# How a column of classes ends that is called otherwise, the surest first.
+LABEL_ENDINGS = (re.compile(r".*labels?"), re.compile(r".*(class|target|category|type|species|outcome)|y"))
 OTHER_LABELS = ("clean_label", "original_label")  # the truth or its past, beside the label to train on
 ROW_NUMBERS = re.compile(
     r"(unnamed: \d+|__index_level_\d+__)?"
@@ -41,39 +44,40 @@ MOST_FIELD_CHARACTERS = 1 << 20
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
-def read_manifest(path: Path, images: Path | None = None, *, labelled: bool = True) -> Listing:
+def read_manifest(
+    path: Path, images: Path | None = None, *, label: str | None = None, labelled: bool = True
+) -> Listing:
     """The table's samples.
 
     Args:
         path: A file whose name ends in .csv, .tsv or .parquet.
         images: The folder that paths are relative to and stay in; that of the table when not given.
+        label: The column of the classes; one with a usual name when not given.
         labelled: Whether there must be labels; a column of them is ignored otherwise.
     """
     table = arrow_columns(parquet_table(path)) if path.suffix.lower() == ".parquet" else read_csv(path)
-    return listing_of(table, path, images, labelled=labelled)
+    return listing_of(table, path, images, label=label, labelled=labelled)
 
 
-def listing_of(table: Table, where: Path, images: Path | None = None, *, labelled: bool = True) -> Listing:
+def listing_of(
+    table: Table, where: Path, images: Path | None = None, *, label: str | None = None, labelled: bool = True
+) -> Listing:
     """The samples of a table that is already in memory."""
-    label, path, sample, split = (
-        column_called(known, table) for known in (LABEL_COLUMNS, PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS)
-    )
-    if label is None and labelled:
-        raise DataError(
-            f"{where} has no column `label`; it has {listed(table)}. Call the column of the classes so, beside `path` "
-            "for images or columns of numbers."
-        )
+    classes = label_column(label, table, where, labelled=labelled)
+    rest = [name for name in table if name != classes]
+    path, sample, split = (column_called(known, rest) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
     rows = len(next(iter(table.values())))
     if rows == 0:
         raise DataError(f"{where} has no rows: there is nothing to train on.")
-    given = table[label] if label is not None and labelled else [None] * rows
+    given = table[classes] if classes is not None and labelled else [None] * rows
     labels = [label_as_given(value, where) for value in given]
     parts = [part_named(value, where) for value in table[split]] if split is not None else None
     ids = _ids(table, sample, path, where)
     if path is not None:
         return _of_images(table[path], ids, labels, parts, (images or where.parent), where)
-    others = [name for name in table if name not in {label, sample, split}]
-    ignored = [name for name in others if _is_no_feature(name)]
+    others = [name for name in rest if name not in {sample, split}]
+    # Beside a column that was named, one that would have been taken without that is another label.
+    ignored = [name for name in others if _is_no_feature(name) or (label is not None and _is_called_label(name))]
     columns = [name for name in others if name not in ignored]
     return _of_features(table, columns, ids, labels, parts, where, _note(ignored))
 
@@ -81,6 +85,10 @@ def listing_of(table: Table, where: Path, images: Path | None = None, *, labelle
 def _is_no_feature(name: str) -> bool:
     word = name.strip().lower()
     return word in OTHER_LABELS or ROW_NUMBERS.fullmatch(word) is not None
+
+
+def _is_called_label(name: str) -> bool:
+    return name.strip().lower() in LABEL_COLUMNS
 
 
 def _note(ignored: Sequence[str]) -> tuple[str, ...]:
@@ -265,6 +273,38 @@ def column_called(known: Sequence[str], columns: Iterable[str]) -> str | None:
     """The column with the first of these names, whatever its capitals; None if there is none."""
     names = {name.strip().lower(): name for name in columns}
     return next((names[name] for name in known if name in names), None)
+
+
+def label_column(said: str | None, columns: Iterable[str], where: Path, *, labelled: bool = True) -> str | None:
+    """The column of the classes: the one that was named, else one with a usual name.
+
+    Where labels are needed and there is no such column, an error says which one it may be; else there is none.
+    """
+    names = list(columns)
+    found = column_called(LABEL_COLUMNS, names) if said is None else _column_named(said, names)
+    if found is None and labelled:
+        missing, likely = "no column `label`" if said is None else f"no column {said[:80]!r}", _likely_label(names)
+        raise DataError(
+            f"{where} has {missing}; it has {listed(names)}. "
+            + (
+                f"Say which one has the classes, such as --label {shlex.quote(likely)} (label= in Python)."
+                if likely
+                else "Add one with the classes, beside `path` for images or columns of numbers."
+            )
+        )
+    return found
+
+
+def _column_named(said: str, names: Sequence[str]) -> str | None:
+    return said if said in names else column_called((said.strip().lower(),), names)
+
+
+def _likely_label(names: Sequence[str]) -> str | None:
+    """The column that probably has the classes: by how its name ends, else the last of those without a use."""
+    taken = (*PATH_COLUMNS, *ID_COLUMNS, *SPLIT_COLUMNS)
+    free = [name for name in names if name.strip().lower() not in taken and not _is_no_feature(name)]
+    telling = (name for ending in LABEL_ENDINGS for name in free if ending.fullmatch(name.strip().lower()))
+    return next(telling, free[-1] if free else None)
 
 
 def listed(columns: Iterable[str]) -> str:

@@ -72,6 +72,7 @@ class OwnDataset:
     Args:
         source: Where they come from.
         images_folder: What the paths of a table are relative to, if that was said.
+        label_column: What holds the labels there, if that was said.
         kind: Which of `images`, `files` and `features` they are.
         ids: Unique.
         labels: Places in `class_names`; −1 where the data were opened as unlabelled.
@@ -88,6 +89,7 @@ class OwnDataset:
 
     source: Path
     images_folder: Path | None
+    label_column: str | None
     kind: Kind
     ids: tuple[str, ...]
     labels: Labels
@@ -118,7 +120,12 @@ class OwnDataset:
 
 
 def open_dataset(
-    path: Path | str, *, images: Path | str | None = None, labelled: bool = True, reporter: Reporter = SILENT
+    path: Path | str,
+    *,
+    images: Path | str | None = None,
+    label: str | None = None,
+    labelled: bool = True,
+    reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Read a folder of images, a CSV or Parquet table, an .npz file or a Hugging Face dataset on disk.
 
@@ -127,15 +134,16 @@ def open_dataset(
     Args:
         path: Where the data lie.
         images: For tables, the folder that their paths are relative to; the table's own when not given.
+        label: For tables, the column of the classes, and for .npz the array; one with a usual name when not given.
         labelled: Whether samples must have labels. Without, labels are not looked at, and an image folder is every
             image below it: data to predict on.
         reporter: Told how far it has come.
     """
     source, folder = Path(path), Path(images) if images is not None else None
-    listing = _read(source, folder, labelled)
+    listing = _read(source, folder, label, labelled)
     if folder is not None and (listing.files is None or os.path.isdir(source)):
         raise DataError(f"--images {folder} is for tables with a column of paths, and {source} is none: leave it out.")
-    return dataset_of(listing, source, folder, labelled=labelled, reporter=reporter)
+    return dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
 
 
 def dataset_of(
@@ -143,11 +151,12 @@ def dataset_of(
     source: Path,
     images_folder: Path | None = None,
     *,
+    label_column: str | None = None,
     labelled: bool = True,
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """The samples of a listing, each looked at."""
-    return _dataset(source, images_folder, listing, _looked_at(listing, reporter), labelled)
+    return _dataset(source, images_folder, label_column, listing, _looked_at(listing, reporter), labelled)
 
 
 def is_path(text: str) -> bool:
@@ -155,11 +164,15 @@ def is_path(text: str) -> bool:
     return os.sep in text or text.endswith((*SUFFIXES, ".npz")) or text in (".", "..") or os.path.exists(text)
 
 
-def _read(source: Path, images: Path | None, labelled: bool) -> Listing:
+def _read(source: Path, images: Path | None, label: str | None, labelled: bool) -> Listing:
     try:
         if os.path.isdir(source):
             if is_hugging_face(source):
-                return read_hugging_face(source, labelled=labelled)
+                return read_hugging_face(source, label=label, labelled=labelled)
+            if label is not None and labelled:
+                raise DataError(
+                    f"--label {label} names a column, and in {source} the folders are the classes: leave it out."
+                )
             return read_folder(source) if labelled else read_unlabelled_folder(source)
         if not os.path.isfile(source):
             wrong = "is neither a file nor a folder" if os.path.exists(source) else "does not exist"
@@ -168,11 +181,13 @@ def _read(source: Path, images: Path | None, labelled: bool) -> Listing:
         raise DataError(f"{str(source)[:200]} cannot be read: {error.strerror or error}.") from error
     suffix = source.suffix.lower()
     if suffix == ".npz":
-        return read_npz(source, labelled=labelled)
-    if suffix == ".parquet" and images is None and (pictures := read_picture_table(source, labelled=labelled)):
-        return pictures
+        return read_npz(source, label=label, labelled=labelled)
+    if suffix == ".parquet" and images is None:
+        pictures = read_picture_table(source, label=label, labelled=labelled)
+        if pictures is not None:
+            return pictures
     if suffix in SUFFIXES:
-        return read_manifest(source, images, labelled=labelled)
+        return read_manifest(source, images, label=label, labelled=labelled)
     raise DataError(
         f"{source} is of no known kind. Give a folder with a folder of images per class, a table (.csv, .tsv, "
         ".parquet), an .npz file, or a folder that Hugging Face's save_to_disk wrote."
@@ -202,7 +217,9 @@ def _looked_at(listing: Listing, reporter: Reporter) -> Looked:
     return digests
 
 
-def _dataset(source: Path, folder: Path | None, listing: Listing, looked: Looked, labelled: bool) -> OwnDataset:
+def _dataset(
+    source: Path, folder: Path | None, label_column: str | None, listing: Listing, looked: Looked, labelled: bool
+) -> OwnDataset:
     known = range(len(listing.class_names)) if listing.class_names is not None else None
     if labelled:
         reasons = [_reason_left_out(*pair, known) for pair in zip(looked, listing.labels, strict=True)]
@@ -230,6 +247,7 @@ def _dataset(source: Path, folder: Path | None, listing: Listing, looked: Looked
     return OwnDataset(
         source=source,
         images_folder=folder,
+        label_column=label_column,
         kind=kind,
         ids=ids,
         labels=labels,

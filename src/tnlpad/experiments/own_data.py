@@ -28,6 +28,7 @@ from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
 SMALLEST_DEVIATION = 1e-3  # of images that are all alike
 FEWEST_CLASSES = 2
+FEWEST_SAMPLES = 10  # of which one, a tenth, can be held out
 
 
 def require_same(config: RunConfig, own: OwnDataset | None) -> None:
@@ -64,6 +65,11 @@ def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
         raise DataError(
             f"{own.source}: among {len(train):,} samples to train on there {found}. A classifier needs samples of two "
             "classes or more."
+        )
+    if len(rows) < FEWEST_SAMPLES and not own.shape.validation:
+        raise DataError(
+            f"{own.source}: there are {len(rows)} samples to train on, and a tenth of them is held out to choose the "
+            f"epoch, which takes {FEWEST_SAMPLES} or more. Add samples, or a validation part."
         )
     return rows, test
 
@@ -190,6 +196,7 @@ def remember(folder: Path, own: OwnDataset, data: Data) -> None:
     about = {
         "path": _absolute(str(own.source)),
         "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
+        "label_column": own.label_column,
         "fingerprint": own.shape.fingerprint,
         "kind": own.kind,
         "class_names": list(own.class_names),

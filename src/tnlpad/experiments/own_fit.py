@@ -32,6 +32,7 @@ def train_on(
     labels: Any,
     out: Path,
     *,
+    label: str | None,
     ids: Sequence[Any] | None,
     class_names: Sequence[str] | None,
     method: str,
@@ -47,7 +48,7 @@ def train_on(
 
     `keep_data` saves the samples beside the run, for commands that open its data again.
     """
-    own = open_samples(data, labels, ids=ids, class_names=class_names)
+    own = open_samples(data, labels, label=label, ids=ids, class_names=class_names)
     if own.problems:
         first = own.problems[0]
         warnings.warn(
@@ -77,9 +78,12 @@ def _named(weights: Path | None) -> dict[str, str]:
         raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
 
 
-def probabilities(shipped: Shipped, data: Any) -> NDArray[np.float32]:
-    """Of every class for every sample; samples that cannot be used are an error, since rows must stay in step."""
-    own = open_samples(data, labelled=False)
+def probabilities(shipped: Shipped, data: Any, label: str | None = None) -> NDArray[np.float32]:
+    """Of every class for every sample; samples that cannot be used are an error, since rows must stay in step.
+
+    A column of this name is not looked at: it has the labels.
+    """
+    own = open_samples(data, label=label, labelled=False)
     if own.problems:
         first = own.problems[0]
         raise DataError(

@@ -25,6 +25,8 @@ HUMPS_OFF_BY = 0.01  # at least, however far apart they lie
 MOST_CERTAIN = 0.999  # nothing that the scores can show is surer than that
 FARTHEST = 40.0  # in logarithmic odds: from the surest to the least likely
 LEAST_RATE, MOST_RATE = 0.01, 0.9  # to begin with
+# And other beginnings: from a first estimate of none the search may end with a hump of a few outliers.
+FIRST_RATES = (0.1, 0.3, 0.5)
 LEAST_SPREAD = 0.1  # of one hump, as a share of the spread of all: a hump is no spike
 
 
@@ -41,18 +43,23 @@ def comparable(doubt: Floats, held_out: NDArray[np.bool_]) -> Floats:
 
 
 def upper_hump(doubt: Floats, noise_rate: float) -> tuple[float, float]:
-    """Its weight, and how far that may be off; from doubt that is comparable, beginning at a first estimate.
+    """Its weight, and how far that may be off; from doubt that is comparable.
 
-    If the humps were normal, some share of the samples would lie on the wrong side of where they meet. They are not
-    quite, and twice that share is what the weight was found to be off by.
+    The search begins at a first estimate and at others, and the likeliest of what they end with counts. If the humps
+    were normal, some share of the samples would lie on the wrong side of where they meet. They are not quite, and twice
+    that share is what the weight was found to be off by; and of a few samples a share is uncertain by chance as well.
     """
     spread = float(doubt.std()) if len(doubt) else 0.0
     if spread < LEAST_DEVIATION:
         return noise_rate, 1.0
     values = _quantiles((doubt - doubt.mean()) / spread)
-    humps = _fit(values, min(max(noise_rate, LEAST_RATE), MOST_RATE), free=True)
+    beginnings = (min(max(noise_rate, LEAST_RATE), MOST_RATE), *FIRST_RATES)
+    found = [_fit(values, first, free=True) for first in beginnings]
+    humps = max(found, key=lambda each: _likelihood(values, each))
     unclear = float(_shares(values, humps).min(1).mean())
-    return float(humps[0][1]), max(2 * unclear, HUMPS_OFF_BY)
+    weight = float(humps[0][1])
+    chance = float(np.sqrt(weight * (1 - weight) / len(doubt)))
+    return weight, float(np.hypot(max(2 * unclear, HUMPS_OFF_BY), chance))
 
 
 def confidence(doubt: Floats, noise_rate: float) -> Floats:
@@ -108,11 +115,21 @@ def _fit(ordered: Floats, rate: float, *, free: bool = False) -> Humps:
     return weights, means, variances
 
 
+def _logs(values: Floats, humps: Humps) -> Floats:
+    """Of each value, the logarithms of weight · density of the two, but for a constant."""
+    weights, means, variances = humps
+    logs: Floats = np.log(weights) - 0.5 * np.log(variances) - 0.5 * (values[:, None] - means) ** 2 / variances
+    return logs
+
+
+def _likelihood(values: Floats, humps: Humps) -> float:
+    """Its logarithm, but for a constant."""
+    return float(np.logaddexp.reduce(_logs(values, humps), axis=1).sum())
+
+
 def _shares(values: Floats, humps: Humps) -> Floats:
     """Of each value, the posteriors of the two."""
-    weights, means, variances = humps
-    # log of weight · density of each, but for a constant
-    logs = np.log(weights) - 0.5 * np.log(variances) - 0.5 * (values[:, None] - means) ** 2 / variances
+    logs = _logs(values, humps)
     odds = np.exp(logs - logs.max(1, keepdims=True))
     shares: Floats = odds / odds.sum(1, keepdims=True)
     return shares

@@ -5,6 +5,8 @@ tenths of some data. What counts is the gain, how far it closes the gap between 
 gain was chosen with seeds 1 and 2 on small images and tables, with wrong labels of two kinds and rates from none to a
 half: below it estimates were far off and corrections often wrong, above it both were good, and on numbers without any
 meaning the gain stayed below. `benchmarks/noise_rates.py` has the numbers of other seeds.
+
+And of a few held-out samples the gain says nothing: one alone is always of the most frequent label.
 """
 
 import numpy as np
@@ -13,6 +15,7 @@ from tnlpad.records.scores import SampleScores
 from tnlpad.records.store import RunFolder
 
 LEAST_GAIN = 0.3  # of the way from the most frequent label to all labels
+FEWEST_HELD_OUT = 10
 
 
 def caution(agreement: float | None, usual: float) -> str | None:
@@ -32,8 +35,22 @@ def caution(agreement: float | None, usual: float) -> str | None:
     )
 
 
+def caution_of_few(held_out: int) -> str | None:
+    """The same where too few samples were held out to know whether it is needed."""
+    if held_out >= FEWEST_HELD_OUT:
+        return None
+    return (
+        f"Only {held_out} samples were held out, and it takes {FEWEST_HELD_OUT} or more to tell whether the network "
+        "knows labels that it never saw. So it cannot be told how many are wrong. The order of the list may still "
+        "help. Add samples, or hold out more of them with --set validation_fraction=…"
+    )
+
+
 def caution_of_run(folder: RunFolder, scores: SampleScores) -> str | None:
-    """The same, about a finished run."""
+    """Either of them about a finished run; one without samples held out chose its epoch on others, of clean labels."""
     held_out = np.asarray(scores.columns["given"])[np.asarray(scores.columns["part"]) == "validation"]
-    usual = float(np.unique(held_out, return_counts=True)[1].max() / len(held_out)) if len(held_out) else 0.0
-    return caution((folder.summary().get("chosen") or {}).get("validation_accuracy"), usual)
+    agreement = (folder.summary().get("chosen") or {}).get("validation_accuracy")
+    if not len(held_out):
+        return caution(agreement, 0.0)
+    usual = float(np.unique(held_out, return_counts=True)[1].max() / len(held_out))
+    return caution_of_few(len(held_out)) or caution(agreement, usual)

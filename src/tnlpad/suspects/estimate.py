@@ -18,8 +18,11 @@ where many are, and the humps run into each other, it is the counted one. Humps 
 class among right labels, are found out by the held-out samples: a network that knows the truth contradicts each wrong
 label, and one that does not contradicts even more, so they cannot contradict fewer than are wrong, but by chance.
 
-Intervals of the rate follow from the two uncertainties; those of classes are percentiles of a bootstrap over samples.
-None of them knows about the assumption that clear cases are wrong as often as others.
+The interval of the rate follows from the two uncertainties. Downwards it reaches farther where the humps run into each
+other: a network that is so unsure contradicts some labels of clear cases by mistake. Upwards it ends where more wrong
+labels would have been contradicted among all that were held out. Intervals of classes are percentiles of a bootstrap
+over samples. None of them knows about the assumption that clear cases are wrong as often as others. How far it reaches
+downwards was chosen with seeds 1, 2, 5 and 6 of `benchmarks/noise_rates.py`, which has the numbers of others.
 """
 
 from dataclasses import dataclass
@@ -34,6 +37,10 @@ from tnlpad.types import Index, Labels, Transition
 CLEAR_SHARE = 0.3
 RESAMPLES, LEVEL = 200, 0.95
 NORMAL_QUANTILE = 1.96  # of that level
+# Labels of each kind that are added to those counted where chance is reckoned, as Agresti and Coull do: none among a
+# few does not mean that there are none.
+ADDED = 2.0
+MISTAKEN = 0.5  # of how far the humps may be off: what the network's mistakes about clear cases may be
 LEAST_CHANCE = 0.01  # of what was seen of the held-out samples, if the humps are those of wrong labels
 TOO_FAR_APART = 3.0  # two estimates of one rate, in deviations
 LEAST_RATE, MOST_RATE = 0.005, 0.95  # of a class, where doubt is reckoned with it: nothing is certain
@@ -90,6 +97,7 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
         rate, deviation = counted, _chance(counted, len(clear))
     else:
         rate, deviation = _combined(counted, len(clear), humps, shape)
+    interval = _interval(rate, deviation, MISTAKEN * shape, seen, clear)
     rates, taken_for = _counted(seen, clear, disputed)
     with_matrix = seen.num_classes <= MOST_CLASSES_WITH_INTERVALS
     drawn_rates, drawn_matrices, generator = [], [], np.random.default_rng(seed)
@@ -103,7 +111,7 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
     rates = _scaled(rates, counted, rate)
     return Estimate(
         noise_rate=rate,
-        noise_rate_interval=_interval(rate, deviation, counted, len(clear)),
+        noise_rate_interval=interval,
         class_rates=rates,
         class_rate_intervals=_percentiles(drawn_rates),
         transition=_matrix(rates, taken_for),
@@ -138,7 +146,7 @@ def _share_wrong(seen: Predictions, rows: Index) -> float:
 
 def _chance(share: float, samples: int) -> float:
     """The deviation of a share; one of 0 is not certain either."""
-    likely = (share * samples + 0.5) / (samples + 1)
+    likely = (share * samples + ADDED) / (samples + 2 * ADDED)
     return float(np.sqrt(likely * (1 - likely) / max(1, samples)))
 
 
@@ -146,9 +154,14 @@ def _refuted(rate: float, seen: Predictions) -> bool:
     """Whether so few held-out labels are contradicted that this share of all can hardly be wrong."""
     from scipy.stats import binom  # type: ignore[import-untyped, unused-ignore]  # slow to import
 
+    contradicted, held_out = _contradicted(seen)
+    return held_out > 0 and float(binom.cdf(contradicted, held_out, rate)) < LEAST_CHANCE
+
+
+def _contradicted(seen: Predictions) -> tuple[int, int]:
+    """Of how many held-out labels, and how many there are."""
     rows = seen.held_out
-    contradicted = int((seen.predicted[rows] != seen.given[rows]).sum())
-    return bool(rows.any()) and float(binom.cdf(contradicted, int(rows.sum()), rate)) < LEAST_CHANCE
+    return int((seen.predicted[rows] != seen.given[rows]).sum()), int(rows.sum())
 
 
 def _combined(counted: float, samples: int, humps: float, shape: float) -> tuple[float, float]:
@@ -165,11 +178,22 @@ def _combined(counted: float, samples: int, humps: float, shape: float) -> tuple
     return float(weights @ [counted, humps] / weights.sum()), max(1.0, apart) * float(weights.sum() ** -0.5)
 
 
-def _interval(rate: float, deviation: float, counted: float, samples: int) -> tuple[float, float]:
-    reach = NORMAL_QUANTILE * deviation
-    # No wrong label among n does not mean that there is none: the rule of three.
-    high = max(rate + reach, 3 / max(1, samples)) if counted == 0 else rate + reach
-    return max(0.0, rate - reach), min(1.0, high)
+def _interval(rate: float, deviation: float, mistaken: float, seen: Predictions, clear: Index) -> tuple[float, float]:
+    low = rate - NORMAL_QUANTILE * float(np.hypot(deviation, mistaken))
+    high = rate + NORMAL_QUANTILE * deviation
+    if _share_wrong(seen, clear) == 0:
+        high = max(high, 3 / max(1, len(clear)))  # the rule of three
+    return max(0.0, low), max(rate, min(high, _most(seen)))
+
+
+def _most(seen: Predictions) -> float:
+    """The largest share of wrong labels with which so few could be contradicted (Clopper and Pearson's limit)."""
+    from scipy.stats import beta  # slow to import
+
+    contradicted, held_out = _contradicted(seen)
+    return (
+        float(beta.ppf((1 + LEVEL) / 2, contradicted + 1, held_out - contradicted)) if contradicted < held_out else 1.0
+    )
 
 
 def _counted(seen: Predictions, clear: Index, disputed: Index) -> tuple[Floats, Transition]:
