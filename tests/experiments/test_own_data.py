@@ -103,9 +103,11 @@ def test_simulated_noise_is_known_to_be_wrong(tmp_path):
 
 def test_images_may_be_streamed(tmp_path):
     own = open_dataset(class_folders(tmp_path / "data", count=5))
-    settings = SHORT | {"resize": 10, "crop": 8, "crop_padding": 0}
-    folder = run(configure(own.shape, network="small_resnet", settings=settings), tmp_path / "runs", own=own)
-    assert folder.finished
+    config = configure(own.shape, network="small_resnet", settings=SHORT | {"resize": 10, "crop": 8})
+    assert config.crop_padding == 0  # what is cut out of them takes its place
+    assert run(config, tmp_path / "runs", own=own).finished
+    with pytest.raises(ValueError, match="crop_padding=2: has no meaning for images streamed from files"):
+        configure(own.shape, settings={"resize": 10, "crop": 8, "crop_padding": 2})
 
 
 def test_the_command_names_no_place(tmp_path):

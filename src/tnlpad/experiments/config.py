@@ -149,6 +149,8 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     for key, value in settings.items():
         target, hints = _place(key, config.method)
         (values if target == "run" else own)[key] = read(key, value, hints[key])
+    if values.get("crop") is not None and config.data is not None:
+        values = {"crop_padding": 0} | values  # which is for images in memory: a part cut out of files takes its place
     if "network" in values:
         values = _of_network(values["network"], config.dataset, config.protocol) | values
     options = dict(config.options)
