@@ -106,7 +106,7 @@ def train(
     with (
         used_folder(out, "--out") as folder,
         exit_codes(),
-        ending_early(kept="The last checkpoint is"),
+        ending_early(kept="The last checkpoint, if there is one yet, is"),
         tensorboard_log(tensorboard, folder / chosen.run_id) as log,
         run_progress(chosen.epochs, quiet) as (on_step, show),
     ):
