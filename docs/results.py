@@ -13,7 +13,7 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.patience import patience_markdown
 from tnlpad.report.results import TITLES, Entry, TableResults, table_results
 from tnlpad.report.results_page import verdict
-from tnlpad.report.tables import spread_text
+from tnlpad.report.tables import markdown_row, spread_text
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results"
@@ -91,7 +91,7 @@ def readme_table(records: Sequence[FinishedRecord]) -> str:
         for title, pair in pairs.items()
     ]
     lines = [README_HEADINGS, ["---", *["---:"] * (len(README_HEADINGS) - 1)], *rows]
-    return "\n".join([head, *(f"| {' | '.join(line)} |" for line in lines)])
+    return "\n".join([head, *map(markdown_row, lines)])
 
 
 def readme_pair(block: Block) -> tuple[Entry, Entry] | None:

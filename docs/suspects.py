@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from tnlpad.report.tables import markdown_row
 from tnlpad.report.words import dataset_title, noise_title
 
 ROOT = Path(__file__).parents[1]
@@ -148,7 +149,7 @@ def band(found: Mapping[str, Any]) -> str:
     gain = f"below {high:g}" if low < 0 else f"{low:g} to {min(high, 1):g}"
     cells = [gain, str(found["cells"]), f"{100 * found['mean_absolute_error']:.1f}"]
     cells += [f"{100 * found[name]:.0f} %" for name in ("covered", "wrong_among_suspects")]
-    return f"| {' | '.join(cells)} |\n"
+    return f"{markdown_row(cells)}\n"
 
 
 def at_scale(record: Mapping[str, Any]) -> str:
@@ -163,7 +164,7 @@ def at_scale(record: Mapping[str, Any]) -> str:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """As Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return "\n".join(map(markdown_row, rows)) + "\n"
 
 
 if __name__ == "__main__":

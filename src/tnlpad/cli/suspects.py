@@ -1,15 +1,14 @@
 """`tnlpad suspects`: which labels of a run's data are probably wrong, and what they should be."""
 
-import os
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.find_run import judged_run, reopened
+from tnlpad.cli.find_run import judged_run
 from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
+from tnlpad.cli.shown_samples import numbers_of, pictures_of
 
 if TYPE_CHECKING:
     from tnlpad.suspects.judged import JudgedSamples
@@ -60,7 +59,7 @@ def suspects(
     files: list[Path] = []
     if out is not None:
         folder = folder_for_results(out, "--out")
-        files = _write(folder, wanted, found, listed, _pictures(found, root, quiet), _numbers(found, quiet))
+        files = _write(folder, wanted, found, listed, pictures_of(found, root, quiet), numbers_of(found, quiet))
     if as_json:
         print_json(_document(found, listed, files))
     else:
@@ -141,110 +140,6 @@ def _write(
         fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
 
 
-def _pictures(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
-    """Of a file where the sample is one; else of the run's own data or the catalogue's, opened for the first asked."""
-
-    @cache
-    def fallback() -> "Callable[[Suspect], str | None]":
-        return _without_paths(found, root, quiet)
-
-    @cache
-    def complain(folder: str) -> None:
-        say(f"Pictures are missing: {folder} is gone, where they lay.", quiet)
-
-    def picture(suspect: "Suspect") -> str | None:
-        if suspect.path is None:
-            return fallback()(suspect)
-        if not os.path.exists(folder := os.path.dirname(suspect.path)):
-            complain(folder)
-        return _of_file(suspect.path)
-
-    return picture
-
-
-def _of_file(source: str | bytes) -> str | None:
-    from tnlpad.data.errors import DataError
-    from tnlpad.data.pixels import open_pixels
-    from tnlpad.suspects.thumbnails import SIDE_PIXELS, of_image
-
-    try:
-        return of_image(open_pixels(source, 2 * SIDE_PIXELS))
-    except DataError:  # a page without one picture is still a page
-        return None
-
-
-def _without_paths(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
-    from tnlpad.records.samples import read_data_file
-    from tnlpad.suspects.thumbnails import of_array
-
-    if (about := read_data_file(found.folder.path)) is not None:
-        return _of_own(found, str(about["kind"]), quiet)
-    images = _catalogue_images(str(found.folder.config().get("dataset")), root, quiet)
-    return lambda suspect: None if images is None else of_array(images[suspect.index])
-
-
-def _of_own(found: "JudgedSamples", kind: str, quiet: bool) -> "Callable[[Suspect], str | None]":
-    """Pictures out of an .npz file or a Hugging Face dataset; rows of numbers have none."""
-    from tnlpad.data.errors import DataError
-    from tnlpad.suspects.thumbnails import of_array
-
-    if kind == "features":
-        return lambda suspect: None
-    try:
-        own = reopened(found.folder, quiet)
-    except DataError as error:
-        say(f"The page has no pictures: {error}", quiet)
-        return lambda suspect: None
-    place = {name: number for number, name in enumerate(own.ids)}
-
-    def picture(suspect: "Suspect") -> str | None:
-        if own.images is not None:
-            return of_array(own.images[place[suspect.id]])
-        return _of_file(own.files[place[suspect.id]]) if own.files is not None else None
-
-    return picture
-
-
-def _numbers(found: "JudgedSamples", quiet: bool) -> "Callable[[Suspect], Sequence[Comparison]]":
-    """The telling columns of rows of numbers, opened for the first asked; nothing of images."""
-    from tnlpad.data.errors import DataError
-    from tnlpad.records.samples import read_data_file
-    from tnlpad.suspects.numbers import TypicalNumbers
-
-    @cache
-    def typical() -> TypicalNumbers | None:
-        if (read_data_file(found.folder.path) or {}).get("kind") != "features":
-            return None
-        try:
-            own = reopened(found.folder, quiet)
-        except DataError as error:
-            say(f"The page does not show the rows: {error}", quiet)
-            return None
-        assert own.features is not None, "the run remembers that they are features"
-        return TypicalNumbers(own.features, own.labels, own.columns, own.ids)
-
-    def numbers(suspect: "Suspect") -> "Sequence[Comparison]":
-        rows = typical()
-        return () if rows is None else rows.compared(suspect.id, suspect.given, suspect.suggested)
-
-    return numbers
-
-
-def _catalogue_images(dataset: str, root: Path | None, quiet: bool) -> Any:
-    from tnlpad.data import load
-    from tnlpad.data.catalogue import CATALOGUE
-    from tnlpad.data.errors import DataError
-
-    if dataset not in CATALOGUE or CATALOGUE[dataset].image_shape is None:
-        return None
-    try:
-        raw: Any = load(CATALOGUE[dataset].images_of or dataset, root, "train")
-    except DataError as error:
-        say(f"The page has no pictures: {error}", quiet)
-        return None
-    return raw.images
-
-
 def _title(found: "JudgedSamples") -> str:
     """The name of the data as a person knows it."""
     from tnlpad.records.samples import read_data_file
@@ -261,7 +156,7 @@ def _facts(found: "JudgedSamples") -> dict[str, Any]:
         "run": facts["run_id"],
         "method": f"{config['method']}, {config['network']}",
         "epochs": f"probabilities are means over {facts['epochs_until_chosen']} epochs, the last of them epoch "
-        f"{facts['chosen_epoch']}, chosen on noisy validation",
+        f"{facts['chosen_epoch']}, chosen on {config.get('validation', 'noisy')} validation",
         "order": "by how much more probable another label is, made comparable between samples trained on and held out",
     }
 

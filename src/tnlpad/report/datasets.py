@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tnlpad.report.tables import markdown_row
+
 HEADINGS = ("dataset", "training", "test", "classes", "image", "network", "batch", "epochs", "c2")
 
 
@@ -39,4 +41,4 @@ class DatasetFacts:
 def datasets_markdown(datasets: Sequence[DatasetFacts]) -> str:
     """As a Markdown table."""
     rows = [list(HEADINGS), ["---", *["---:"] * 4, "---", *["---:"] * 3], *(each.cells for each in datasets)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return "\n".join(map(markdown_row, rows)) + "\n"

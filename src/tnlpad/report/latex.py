@@ -1,6 +1,6 @@
 """A table as LaTeX."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tnlpad.report.groups import Group
 from tnlpad.report.layout import LEGEND, Matrix, matrices, said_once
@@ -45,25 +45,35 @@ def latex(table: TableResults) -> str:
     return "\n".join([*head, *(line for matrix in shown for line in _matrix(table, matrix))]) + "\n"
 
 
-def _matrix(table: TableResults, matrix: Matrix) -> Iterator[str]:
+def environment(caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The lines of a table; the cells of its rows are LaTeX already, everything else is not."""
+    columns = ["", *map(escape_latex, headings)]
     yield r"\begin{table}"
     yield r"\centering\footnotesize\setlength{\tabcolsep}{3pt}"
-    rules = "; ".join(table.selections) or "no runs yet"
-    runs = f" {said}" if (said := said_once(matrix.main_label)) else ""
-    title = table.title if matrix.title == table.title else f"{table.title}: {matrix.title}"
-    yield rf"\caption{{{escape_latex(f'{title}. {LEGEND}{runs} Epoch chosen by: {rules}.')}}}"
-    yield rf"\begin{{tabular}}{{l{'r' * len(matrix.columns)}}}"
+    yield rf"\caption{{{escape_latex(caption)}}}"
+    yield rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}"
     yield r"\hline"
-    yield " & ".join(["", *map(escape_latex, matrix.headings)]) + r" \\"
+    yield " & ".join(columns) + r" \\"
     yield r"\hline"
-    for line in matrix.lines:
-        ours = [_ours(entry, group, line.first) for entry, group in line.cells]
-        yield " & ".join([escape_latex(matrix.title_of(line)), *ours]) + r" \\"
-        if line.first and any(entry.cell.published for entry, _ in line.cells):
-            yield " & ".join(["", *(_paper(entry) for entry, _ in line.cells)]) + r" \\"
+    for row in rows:
+        yield " & ".join(row) + r" \\"
     yield r"\hline"
     yield r"\end{tabular}"
     yield r"\end{table}"
+
+
+def _matrix(table: TableResults, matrix: Matrix) -> Iterator[str]:
+    rules = "; ".join(table.selections) or "no runs yet"
+    runs = f" {said}" if (said := said_once(matrix.main_label)) else ""
+    title = table.title if matrix.title == table.title else f"{table.title}: {matrix.title}"
+    return environment(f"{title}. {LEGEND}{runs} Epoch chosen by: {rules}.", matrix.headings, _rows(matrix))
+
+
+def _rows(matrix: Matrix) -> Iterator[list[str]]:
+    for line in matrix.lines:
+        yield [escape_latex(matrix.title_of(line)), *(_ours(*cell, line.first) for cell in line.cells)]
+        if line.first and any(entry.cell.published for entry, _ in line.cells):
+            yield ["", *(_paper(entry) for entry, _ in line.cells)]
 
 
 def _ours(entry: Entry, group: Group | None, first: bool) -> str:

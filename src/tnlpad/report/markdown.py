@@ -1,6 +1,6 @@
 """A table as Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tnlpad.report.groups import Group
 from tnlpad.report.layout import LEGEND, Block, Matrix, blocks, label_beside, matrices, said_once
@@ -9,6 +9,7 @@ from tnlpad.report.tables import (
     agreement_mark,
     agreement_text,
     epochs_text,
+    markdown_row,
     n_text,
     published_text,
     signed,
@@ -51,11 +52,11 @@ def markdown(table: TableResults, level: int = 1) -> str:
 
 def _matrix(matrix: Matrix) -> Iterator[str]:
     yield from _paragraph(said_once(matrix.main_label))
-    yield _row(["method", *matrix.headings])
-    yield _row(["---", *["---:"] * len(matrix.columns)])
+    yield markdown_row(["method", *matrix.headings])
+    yield markdown_row(["---", *["---:"] * len(matrix.columns)])
     for line in matrix.lines:
         cells = (_cell(entry, group, line.first) for entry, group in line.cells)
-        yield _row([matrix.title_of(line), *cells])
+        yield markdown_row([matrix.title_of(line), *cells])
 
 
 def _paragraph(text: str) -> list[str]:
@@ -78,15 +79,11 @@ def _block(block: Block) -> Iterator[str]:
     yield from _paragraph(said_once(block.main_label))
     compared = any(entry.cell.published for entry in block.entries)
     headings = [*HEADINGS, *COMPARED_HEADINGS] if compared else [*HEADINGS]
-    yield _row(headings)
-    yield _row(["---", *["---:"] * 4, *(["---:", "---:", "---"] if compared else [])])
+    yield markdown_row(headings)
+    yield markdown_row(["---", *["---:"] * 4, *(["---:", "---:", "---"] if compared else [])])
     for entry, group in block.rows:
         cells = _cells(entry, group, block) if group else _empty_cells(entry)
-        yield _row(cells[: len(headings)])
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        yield markdown_row(cells[: len(headings)])
 
 
 def _cells(entry: Entry, group: Group, block: Block) -> list[str]:

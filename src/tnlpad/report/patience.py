@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report.tables import signed
+from tnlpad.report.tables import markdown_row, signed
 from tnlpad.report.words import dataset_title, method_title
 
 PATIENCES = (10, 20, 30)
@@ -69,4 +69,4 @@ def patience_markdown(records: Iterable[FinishedRecord]) -> str:
             each = stopping(group, patience)
             words = [dataset_title(dataset), method_title(method), str(patience), f"{each.same} of {each.runs}"]
             rows.append([*words, signed(each.change), f"{100 * each.spared:.0f} %"])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return "\n".join(map(markdown_row, rows)) + "\n"

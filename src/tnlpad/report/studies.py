@@ -16,10 +16,10 @@ from typing import Any
 from tnlpad.paper.cells import VARIANTS, identity_of_run
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report.groups import Group, groups_of
-from tnlpad.report.latex import escape_latex
+from tnlpad.report.latex import environment, escape_latex
 from tnlpad.report.plain import of_runs
 from tnlpad.report.results import other_runs
-from tnlpad.report.tables import spread_text
+from tnlpad.report.tables import markdown_row, spread_text
 from tnlpad.report.words import METHODS, dataset_title, method_title, network_title, noise_title
 
 NAME = "other"  # of its files
@@ -82,8 +82,8 @@ def studies_markdown(found: Sequence[Study]) -> str:
     lines = [f"# {TITLE}", "", LEGEND, ""]
     for study in found:
         lines += [f"## {study.title}", "", f"Epoch chosen by: {'; '.join(study.selections)}.", ""]
-        lines += [_markdown_row(["method", *study.headings]), _markdown_row(["---", *["---:"] * len(study.columns)])]
-        lines += [_markdown_row([row.title, *map(cell_text, row.groups)]) for row in study.rows]
+        lines += [markdown_row(["method", *study.headings]), markdown_row(["---", *["---:"] * len(study.columns)])]
+        lines += [markdown_row([row.title, *map(cell_text, row.groups)]) for row in study.rows]
         lines.append("")
     return "\n".join(lines)
 
@@ -159,24 +159,10 @@ def _plain(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
 def _latex_lines(study: Study) -> Iterator[str]:
-    yield r"\begin{table}"
-    yield r"\centering\footnotesize\setlength{\tabcolsep}{3pt}"
     caption = f"{study.title}. {LEGEND} Epoch chosen by: {'; '.join(study.selections)}."
-    yield rf"\caption{{{escape_latex(caption)}}}"
-    yield rf"\begin{{tabular}}{{l{'r' * len(study.columns)}}}"
-    yield r"\hline"
-    yield " & ".join(["", *map(escape_latex, study.headings)]) + r" \\"
-    yield r"\hline"
-    for row in study.rows:
-        yield " & ".join(map(escape_latex, [row.title, *map(cell_text, row.groups)])) + r" \\"
-    yield r"\hline"
-    yield r"\end{tabular}"
-    yield r"\end{table}"
+    rows = (map(escape_latex, [row.title, *map(cell_text, row.groups)]) for row in study.rows)
+    return environment(caption, study.headings, rows)
 
 
 def _plain_row(group: Group) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Numbers as readers expect them: percent, mean ± standard deviation, n."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,11 @@ class DemoRow:
     last: str
     memorised: str
     n: int
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def percent(share: float, digits: int = 1) -> str:
