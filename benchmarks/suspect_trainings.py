@@ -17,13 +17,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from benchmarks.machine import machine, versions
-from tnlpad.experiments.config import RunConfig, configure, device_settings
+from tnlpad.experiments.config import RunConfig, configure
 from tnlpad.experiments.prepare import (
     Data,
     prepare_census,
@@ -70,14 +71,20 @@ class Cell:
         return f"{self.dataset}_{parse_noise(self.noise).name}_seed{self.seed}"
 
     def config(self, method: str) -> RunConfig:
-        settings = dict(device_settings(self.device))
+        settings: dict[str, Any] = {}
         if self.epochs is not None:
             # The recipe's epochs at which the learning rate drops are for its own number of them.
             drops = {self.epochs * 3 // 5, self.epochs * 4 // 5} - {0}
             settings |= {"epochs": self.epochs, "milestones": tuple(sorted(drops))}
         network = NETWORKS.get(self.dataset)
         return configure(
-            self.dataset, noise=self.noise, method=method, network=network, seed=self.seed, settings=settings
+            self.dataset,
+            noise=self.noise,
+            method=method,
+            network=network,
+            seed=self.seed,
+            device=self.device,
+            settings=settings,
         )
 
 

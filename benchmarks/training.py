@@ -67,7 +67,7 @@ class Ours:
         *,
         batch: int | None = None,
         samples: int | None = None,
-        bf16: bool = True,
+        precision: str | None = None,
     ) -> None:
         network, size, channels, side, usual_batch, augmentation = TASKS[task]
         size, self.batch = samples or size, batch or usual_batch
@@ -110,7 +110,8 @@ class Ours:
         )
         entry = METHODS[method]
         self.method = entry.build(entry.config(), setup)
-        self.engine = choose_engine("auto", self.method, loader, device=place, bf16=bf16 and cuda, compiled=cuda)
+        bf16 = (precision or configure(task, network=network, device=device).precision) == "bfloat16"
+        self.engine = choose_engine("auto", self.method, loader, device=place, bf16=bf16, compiled=cuda)
         self.place, self.steps, self.samples, self.epochs = place, len(loader), size, 0
 
     def epoch(self) -> float:
@@ -187,11 +188,11 @@ def timed(step: Callable[[], object], count: int, device: str) -> float:
     return (time.perf_counter() - began) / count
 
 
-def packed(task: str, method: str, processes: int, seconds: float, bf16: bool) -> dict[str, float]:
+def packed(task: str, method: str, processes: int, seconds: float, precision: str | None) -> dict[str, float]:
     """Images per second of so many runs at once, each a process of its own; all are warm before the clock starts."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.training", "--child", folder, "--task", task, "--method", method]
-        command += ["--seconds", str(seconds), *([] if bf16 else ["--float32"])]
+        command += ["--seconds", str(seconds), *([] if precision is None else ["--precision", precision])]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         children = []
         for number in range(processes):
@@ -213,10 +214,10 @@ def _wait_for(folder: Path, children: list[subprocess.Popen[str]]) -> None:
         time.sleep(0.05)
 
 
-def child(folder: Path, task: str, method: str, seconds: float, bf16: bool) -> None:
+def child(folder: Path, task: str, method: str, seconds: float, precision: str | None) -> None:
     """One of the packed runs: warm up, wait for the others, train for a while."""
     torch.set_num_threads(1)
-    run = Ours(task, method, "cuda", bf16=bf16)
+    run = Ours(task, method, "cuda", precision=precision)
     run.epoch()
     (folder / f"ready-{os.getpid()}").touch()
     while not (folder / "go").exists():
@@ -270,13 +271,13 @@ def main() -> None:
     parser.add_argument("--task", default="cifar10", choices=list(TASKS), help=argparse.SUPPRESS)
     parser.add_argument("--method", default="tnlpad", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--float32", action="store_true", help="what is packed in single precision")
+    parser.add_argument("--precision", help="of what is packed: bfloat16 or float32; the recipe's own if left out")
     parser.add_argument("--skip-steps", action="store_true", help="only what is packed")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.child, arguments.task, arguments.method, arguments.seconds, not arguments.float32)
+        child(arguments.child, arguments.task, arguments.method, arguments.seconds, arguments.precision)
         return
     record: dict[str, Any] = {
         "benchmark": "training",
@@ -287,7 +288,7 @@ def main() -> None:
         "workers": arguments.workers,
         "command": f"python -m benchmarks.training --device {arguments.device} --turns {arguments.turns}"
         + (f" --packed {arguments.packed}" if arguments.packed else "")
-        + (" --float32" if arguments.float32 else ""),
+        + (f" --precision {arguments.precision}" if arguments.precision else ""),
     }
     if not arguments.skip_steps:
         record |= compare_steps(arguments.device, arguments.turns, arguments.workers)
@@ -298,7 +299,7 @@ def main() -> None:
     with mps(arguments.device if arguments.packed else "cpu", say=lambda line: print(line, file=sys.stderr)):
         for entry in filter(None, arguments.packed.split(",")):
             task, count = entry.split(":")
-            result = packed(task, arguments.method, int(count), arguments.seconds, not arguments.float32)
+            result = packed(task, arguments.method, int(count), arguments.seconds, arguments.precision)
             epochs = configure(task, noise="symmetric:0.4", method=arguments.method).epochs
             result["runs_per_hour"] = 3600 * result["images_per_second"] / (TASKS[task][1] * epochs)
             record.setdefault("packed", {}).setdefault(task, {})[count] = result

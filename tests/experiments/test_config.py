@@ -14,7 +14,6 @@ from tnlpad.experiments.config import (
     command,
     configure,
     departures,
-    device_settings,
     from_json,
     with_settings,
 )
@@ -476,7 +475,9 @@ def test_departures_are_the_settings_that_change_something():
     [
         ({}, {}),
         ({"network": "vgg19", "protocol": "authors"}, {"stem_padding": None}),
-        ({"method": "standard", "seed": 12}, device_settings("cuda")),
+        ({"method": "standard", "seed": 12, "device": "cuda"}, {}),
+        ({"network": "lenet", "device": "cuda"}, {}),
+        ({"device": "cuda"}, {"precision": "float32"}),
         ({}, {"c2": 1e-7, "milestones": (), "flip": False, "noise_rate": None, "gamma_family": "step"}),
         ({"dataset": "clothing1m"}, {"pretrained": "none", "batches_per_epoch": 1000, "validation": "clean"}),
     ],
@@ -488,15 +489,26 @@ def test_the_command_makes_the_same_run(words, settings):
     said = list(zip(options[::2], options[1::2], strict=True))
     by_name = {name.removeprefix("--"): value for name, value in said if name != "--set"}
     by_name["seed"] = int(by_name["seed"])
-    again = configure(dataset, settings=read_settings(value for name, value in said if name == "--set"), **by_name)
-    assert again.run_id == config.run_id
+    by_setting = read_settings(value for name, value in said if name == "--set")
+    for device in ("cpu", "cuda") if config.compiled else ("cpu",):
+        assert configure(dataset, settings=by_setting, device=device, **by_name).run_id == config.run_id
 
 
 def test_a_gpu_has_settings_of_its_own_and_they_name_the_run():
-    assert device_settings("cpu") == {}
-    plain, gpu = (configure("mnist", settings=device_settings(device)) for device in ("cpu", "cuda:0"))
+    plain, gpu = (configure("cifar10", device=device) for device in ("cpu", "cuda:0"))
+    assert (plain.precision, plain.compiled) == ("float32", False)
     assert (gpu.precision, gpu.compiled) == ("bfloat16", True)
     assert plain.run_id != gpu.run_id
+    chosen = configure("cifar10", device="cuda", settings={"precision": "float32", "compiled": False})
+    assert chosen.run_id == plain.run_id
+
+
+@pytest.mark.parametrize("words", [{}, {"dataset": "cifar10", "network": "lenet"}])
+def test_lenet_is_too_small_for_bfloat16(words):
+    config = configure(**{"dataset": "mnist", "device": "cuda", **words})
+    assert (config.precision, config.compiled) == ("float32", True)
+    by_setting = configure("cifar10", device="cuda", settings={"network": "lenet"})
+    assert by_setting.precision == "float32"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -4,6 +4,7 @@ import pytest
 
 import tnlpad.experiments.reproduce as reproducing
 from tnlpad.data.errors import DataError
+from tnlpad.data.root import default_root
 from tnlpad.experiments.config import RunConfig, configure, departures
 from tnlpad.experiments.reproduce import (
     TITLES,
@@ -18,6 +19,7 @@ from tnlpad.experiments.reproduce import (
 )
 from tnlpad.experiments.run import run
 from tnlpad.paper.cells import FIGURES, SMOKE, TABLES
+from tnlpad.records.store import RunFolder
 
 SMALL = {"epochs": 2, "batch_size": 256}
 
@@ -134,6 +136,7 @@ def test_smoke_has_every_method_and_figure():
         ("simulated", ["cifar10/symmetric-0.4"], 9),
         ("simulated", ["cifar10/symmetric:0.4"], 9),
         ("simulated", ["cifar10"], 72),
+        ("simulated", ["cifar10/"], 72),
         ("simulated", ["symmetric-0.4"], 36),
         ("simulated", ["mnist", "cifar10/pairflip-0.2"], 72 + 9),
         ("networks", ["cifar10/symmetric-0.4"], 27),
@@ -160,6 +163,7 @@ def test_methods_are_rows_or_methods():
     [
         ("simulated", {"only": ["cifar11"]}, r"did you mean cifar10\? There are: mnist, .* as mnist/symmetric-0.2"),
         ("simulated", {"only": ["cifar10/symmetric-0.3"]}, "selects nothing"),
+        ("simulated", {"only": ["cifar11/symmetric-0.4"]}, r"did you mean cifar10\?"),
         ("simulated", {"methods": ["tnlpat"]}, "did you mean tnlpad"),
         ("beta2_families", {"only": ["cifar10"], "methods": ["cdr"]}, "--methods cdr selects nothing"),
     ],
@@ -167,6 +171,10 @@ def test_methods_are_rows_or_methods():
 def test_what_is_not_there_is_refused_with_what_is(target, options, message):
     with pytest.raises(ValueError, match=message):
         select(experiments(target), **options)
+
+
+def test_of_what_has_no_runs_nothing_is_selected():
+    assert select(experiments("datasets")) == []
 
 
 def test_a_place_and_a_method_that_never_meet():
@@ -209,6 +217,21 @@ def test_look(tmp_path):
     assert left_to_run([done, missing]) == [planned[1].config]
 
 
+def test_what_has_begun_has_less_to_go_and_what_is_damaged_says_why(tmp_path):
+    planned = plan(experiments(SMOKE)[:1], settings=SMALL, seeds=[1, 2, 3])
+    run(planned[0].config, tmp_path)
+    for each in planned[1:]:
+        RunFolder(tmp_path / each.run_id).begin(each.config.to_json())
+    RunFolder(tmp_path / planned[1].run_id).append_epoch({"epoch": 1})
+    RunFolder(tmp_path / planned[2].run_id).summary_file.write_text("{")
+    done, begun, damaged = look(planned, tmp_path, "cpu")
+    whole = RunFolder(tmp_path / planned[0].run_id).summary()["seconds"]["epochs"]
+    assert (begun.state, begun.seconds_left) == ("begun", pytest.approx(whole / 2))  # one of two epochs
+    assert (damaged.state, damaged.seconds_left) == ("damaged", None)
+    assert "is damaged" in damaged.problem
+    assert (done.problem, begun.problem) == (None, None)
+
+
 def test_runs_that_share_a_gpu_take_longer_each(tmp_path):
     planned = plan(select(experiments("simulated"), only=["mnist"], methods=["standard"]), seeds=[1], device="cuda")
     alone, shared = (look(planned[:1], tmp_path, "cuda", at_once)[0].seconds_left for at_once in (1, 20))
@@ -220,15 +243,17 @@ def test_absent_datasets(tmp_path):
     absent = absent_datasets(configs, tmp_path)
     assert absent.keys() == {"mnist", "cifar10n"}
     assert "tnlpad data get mnist" in absent["mnist"]
+    assert "tnlpad data get cifar10n" in absent["cifar10n"]  # before the images that it lacks as well
 
 
 def test_a_dataset_whose_images_are_anothers_needs_both(tmp_path, monkeypatch):
     def only_labels(info, root):
         if info.name == "cifar10":
-            raise DataError("no images")
+            raise DataError(f"no images in {root}")
 
     monkeypatch.setattr(reproducing, "require_layout", only_labels)
-    assert absent_datasets([configure("cifar10n")], tmp_path) == {"cifar10n": "no images"}
+    for root, place in ((tmp_path, tmp_path), (None, default_root())):
+        assert absent_datasets([configure("cifar10n")], root) == {"cifar10n": f"no images in {place}"}
 
 
 def test_what_is_damaged_is_left_to_run_so_that_someone_is_told(tmp_path):
@@ -243,10 +268,9 @@ def test_every_word_reaches_the_runs():
     cell = next(each for each in experiments("simulated") if each.method == "tnlpad")
     (plain,) = plan([cell], protocol="authors", seeds=[7, 7], device="cuda")
     words = {"noise": cell.noise, "protocol": "authors", "method": "tnlpad", "network": cell.network, "seed": 7}
-    gpu = {"precision": "bfloat16", "compiled": True}
-    assert plain.config == configure(cell.dataset, settings=gpu, **words)
+    assert plain.config == configure(cell.dataset, device="cuda", **words)
     (changed,) = plan([cell], protocol="authors", seeds=[7], settings={"compiled": False}, device="cuda")
-    assert changed.config == configure(cell.dataset, settings={**gpu, "compiled": False}, **words)
+    assert changed.config == configure(cell.dataset, device="cuda", settings={"compiled": False}, **words)
 
 
 # What is computed beside the runs

@@ -225,7 +225,6 @@ def test_compiled_and_bfloat16_agree_within_rounding(method):
 
 @on_gpu
 def test_a_run_on_the_gpu_killed_and_resumed_is_the_same_run(tmp_path):
-    from tnlpad.experiments.config import device_settings
     from tnlpad.experiments.run import run
 
     class Stop(Exception):
@@ -235,8 +234,8 @@ def test_a_run_on_the_gpu_killed_and_resumed_is_the_same_run(tmp_path):
         if record["epoch"] == 3:
             raise Stop
 
-    settings = {**device_settings("cuda"), "epochs": 6, "compiled": False}
-    config = configure("digits", noise="symmetric:0.4", settings=settings)
+    settings = {"epochs": 6, "compiled": False}
+    config = configure("digits", noise="symmetric:0.4", device="cuda", settings=settings)
     whole = run(config, tmp_path / "whole", device="cuda")
     with pytest.raises(Stop):
         run(config, tmp_path / "parts", device="cuda", on_epoch=stop_after)

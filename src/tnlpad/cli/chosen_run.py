@@ -72,12 +72,10 @@ def chosen_run(
         weights: A file of weights to begin with.
         device: Where it will run.
     """
-    from tnlpad.experiments.config import device_settings
-
     with exit_codes():
         given = read_settings(settings) | _named(weights)
         if file is None:
-            return _from_words(words, own, seed, device_settings(device) | given)
+            return _from_words(words, own, seed, device, given)
         return _from_file(words, own, file, seed, given)
 
 
@@ -93,7 +91,9 @@ def _named(weights: Path | None) -> dict[str, str]:
         fail(f"--weights {weights}: cannot be read ({error.strerror or error}).", code=3)
 
 
-def _from_words(words: Words, own: "OwnDataset | None", seed: int | None, settings: Mapping[str, str]) -> "RunConfig":
+def _from_words(
+    words: Words, own: "OwnDataset | None", seed: int | None, device: str, settings: Mapping[str, str]
+) -> "RunConfig":
     from tnlpad.experiments.config import configure
 
     if words.data is None:
@@ -105,6 +105,7 @@ def _from_words(words: Words, own: "OwnDataset | None", seed: int | None, settin
         method=words.method or "tnlpad",
         network=words.network,
         seed=1 if seed is None else seed,
+        device=device,
         settings=settings,
     )
 

@@ -46,7 +46,6 @@ def tune(
     """
     say("Loading torch.", quiet)
     from tnlpad.experiments import tune as search
-    from tnlpad.experiments.config import device_settings
 
     where = checked_device(device)
     with exit_codes():
@@ -59,7 +58,8 @@ def tune(
             protocol=protocol,
             method=method,
             network=network,
-            settings=device_settings(where) | read_settings(setting or []),
+            device=where,
+            settings=read_settings(setting or []),
         )
     folder = folder_for_results(out, "--out")
     with (

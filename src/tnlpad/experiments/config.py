@@ -115,14 +115,16 @@ def configure(
     method: str = "tnlpad",
     network: str | None = None,
     seed: int = 1,
+    device: str = "cpu",
     settings: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """The run that these words mean, with the paper's defaults for whatever they leave open.
 
     A person's own data are given by their shape, and have defaults of their own (`own_recipe`). `settings` override any
     field of the run or of the method's own configuration by name; strings are read as the field's type. Unknown names
-    are refused with the nearest one.
+    are refused with the nearest one. The device is where it will run, since its numbers depend on how it computes.
     """
+    settings = settings or {}
     own = dataset if isinstance(dataset, DataShape) else None
     name = find(dataset).name if isinstance(dataset, str) else dataset.name
     check_name("method", method, METHODS)
@@ -133,9 +135,10 @@ def configure(
     values |= {"noise_rate": assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
     values["network"] = values["network"] if network is None else network
     values |= _of_network(values["network"], name, protocol)
+    values |= _of_device(device, settings.get("network", values["network"]))
     options = method_options(method, name, protocol, spec) | options_for_weights(method, values["pretrained"])
     config = RunConfig(**values, options=options)
-    return with_settings(config, settings or {})
+    return with_settings(config, settings)
 
 
 def _recipe(name: str, own: DataShape | None) -> dict[str, Any]:
@@ -162,9 +165,12 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     return changed
 
 
-def device_settings(device: str) -> dict[str, Any]:
-    """What a run uses on this device unless told otherwise; part of the run, since its numbers depend on it."""
-    return {"precision": "bfloat16", "compiled": True} if device.startswith("cuda") else {}
+def _of_device(device: str, network: str) -> dict[str, Any]:
+    """How a run computes on this device unless told otherwise."""
+    if not device.startswith("cuda"):
+        return {}
+    # LeNet's layers are too small for tensor cores: in float32 its kernels are fewer, and all of them faster.
+    return {"precision": "float32" if network == "lenet" else "bfloat16", "compiled": True}
 
 
 def departures(config: RunConfig) -> dict[str, Any]:
@@ -195,7 +201,9 @@ def command(config: RunConfig) -> str:
     words += ["--network", config.network] if config.network != _recipe(config.dataset, config.data)["network"] else []
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
     words += ["--seed", str(config.seed)]
-    for name, value in departures(config).items():
+    # What is compiled was made for a GPU, whose own precision may be another.
+    precision = {"precision": config.precision} if config.compiled else {}
+    for name, value in (precision | departures(config)).items():
         words += ["--set", f"{name}={as_text(value)}"]
     return shlex.join(words)
 

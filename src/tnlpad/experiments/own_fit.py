@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.in_memory import IN_MEMORY, open_samples
-from tnlpad.experiments.config import configure, device_settings
+from tnlpad.experiments.config import configure
 from tnlpad.experiments.devices import device_named
 from tnlpad.experiments.kept_samples import keep_samples
 from tnlpad.experiments.own_data import trainable_parts
@@ -56,8 +56,8 @@ def train_on(
         )
     trainable_parts(own)
     place = device_named(device)
-    chosen = device_settings(place) | dict(settings) | _named(weights)
-    config = configure(own.shape, method=method, network=network, seed=seed, settings=chosen)
+    chosen = dict(settings) | _named(weights)
+    config = configure(own.shape, method=method, network=network, seed=seed, device=place, settings=chosen)
     if keep_data and own.source == IN_MEMORY:
         own = keep_samples(own, out)
     return run(

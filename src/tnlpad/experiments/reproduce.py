@@ -15,7 +15,7 @@ from tnlpad.data.datasets import require_layout
 from tnlpad.data.errors import DataError
 from tnlpad.data.root import default_root
 from tnlpad.experiments.computed_figures import COMPUTED
-from tnlpad.experiments.config import Protocol, RunConfig, configure, device_settings
+from tnlpad.experiments.config import Protocol, RunConfig, configure
 from tnlpad.experiments.estimate import KnownFrom, Pace, paces, seconds_left
 from tnlpad.experiments.grid import State, standing
 from tnlpad.experiments.reading import nearest
@@ -126,8 +126,7 @@ def plan(
     for each in chosen:
         runs = identity(each)
         if runs not in first_seeds:
-            own = {**device_settings(device), **each.settings, **(settings or {})}
-            first_seeds[runs] = _configured(each, protocol, own)
+            first_seeds[runs] = _configured(each, protocol, device, {**each.settings, **(settings or {})})
         for seed in dict.fromkeys(seeds if seeds is not None else range(1, each.trials + 1)):
             users[seed, runs].append(each)
     planned = [
@@ -195,7 +194,7 @@ def computed_beside(target: str) -> list[str]:
     return [name for name in COMPUTED if target in (name, SMOKE, EVERYTHING)]
 
 
-def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, Any]) -> RunConfig:
+def _configured(each: Cell | Curve, protocol: Protocol, device: str, settings: Mapping[str, Any]) -> RunConfig:
     try:
         return configure(
             each.dataset,
@@ -203,6 +202,7 @@ def _configured(each: Cell | Curve, protocol: Protocol, settings: Mapping[str, A
             protocol=protocol,
             method=each.method,
             network=each.network,
+            device=device,
             settings=settings,
         )
     except ValueError as error:

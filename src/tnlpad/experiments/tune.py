@@ -42,6 +42,7 @@ def grid(
     protocol: Protocol = "paper",
     method: str = "tnlpad",
     network: str | None = None,
+    device: str = "cpu",
     settings: dict[str, Any] | None = None,
 ) -> list[list[RunConfig]]:
     """The runs to compare: a row for every value, a column for every seed."""
@@ -59,6 +60,7 @@ def grid(
                 method=method,
                 network=network,
                 seed=seed,
+                device=device,
                 settings={**(settings or {}), field: value},
             )
             for seed in seeds

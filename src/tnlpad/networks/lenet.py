@@ -13,6 +13,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from tnlpad.networks.network import Network
+from tnlpad.networks.small_layers import SmallLinear, few_launches
 
 
 class LeNet(Network):
@@ -33,12 +34,12 @@ class LeNet(Network):
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(16 * 5 * 5, 120),
+            SmallLinear(16 * 5 * 5, 120),
             nn.ReLU(),
-            nn.Linear(120, 84),
+            SmallLinear(120, 84),
             nn.ReLU(),
         )
-        self.classifier = nn.Linear(84, num_classes)
+        self.classifier = SmallLinear(84, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         """The penultimate layer, one row per image."""
@@ -49,7 +50,12 @@ class LeNet(Network):
                 f"The images are {height}x{width}, but this LeNet takes {self.image_size}x{self.image_size}: build it "
                 "with image_size=28 or 32, or resize the images."
             )
-        return cast(Tensor, self.body(images))
+        if not few_launches(images):
+            return cast(Tensor, self.body(images))
+        from tnlpad.networks.fused_block import fused_block
+
+        first, second = cast(nn.Conv2d, self.body[0]), cast(nn.Conv2d, self.body[3])
+        return cast(Tensor, self.body[6:](fused_block(fused_block(images, first), second)))
 
 
 def lenet(*, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> LeNet:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tnlpad.experiments.config import Protocol, RunConfig, configure, device_settings
+from tnlpad.experiments.config import Protocol, RunConfig, configure
 
 METHODS = ("standard", "tnlpad")
 
@@ -29,10 +29,15 @@ class Shown:
 
 def configurations(shown: Shown, device: str) -> list[RunConfig]:
     """The runs to look at; what would not come to these epochs is refused."""
-    settings = {**device_settings(device), **shown.settings}
     configs = [
         configure(
-            shown.dataset, noise=noise, method=method, seed=shown.seed, protocol=shown.protocol, settings=settings
+            shown.dataset,
+            noise=noise,
+            protocol=shown.protocol,
+            method=method,
+            seed=shown.seed,
+            device=device,
+            settings=shown.settings,
         )
         for noise in shown.noises
         for method in METHODS
