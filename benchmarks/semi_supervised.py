@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.machine import captured, leave, machine, ratio, seconds, versions
+from tnlpad.core.compiled import compile_options
 from tnlpad.data.augment import Augmentation, Augmenter
 from tnlpad.experiments.source import TrainingImages
 from tnlpad.methods import METHODS, Setup
@@ -46,7 +47,7 @@ def fresh(network: str, number: int, device: str) -> nn.Module:
     built = build(network, num_classes=CLASSES, in_channels=SHAPES[network][0]).to(device)
     built = built.to(memory_format=memory_format(device))
     if device == "cuda":
-        built.compile(dynamic=False)
+        built.compile(**compile_options())
     return built
 
 

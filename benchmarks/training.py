@@ -33,6 +33,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.machine import leave, machine, ratio, versions
 from benchmarks.methods import NAMES
+from tnlpad.core.compiled import compile_options
 from tnlpad.core.penalties import LinearGrowth, PowerDecay
 from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.core.split import parameter_groups
@@ -43,7 +44,7 @@ from tnlpad.experiments.mps import mps
 from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
 from tnlpad.rng import torch_stream
-from tnlpad.training.engine import choose_engine, compiled_repeatably, own_stream
+from tnlpad.training.engine import choose_engine, own_stream
 from tnlpad.types import Clock
 
 CLASSES, PADDING = 10, 4
@@ -95,7 +96,7 @@ class Ours:
                 if parameter.ndim == 4:
                     parameter.data = parameter.data.contiguous(memory_format=self.memory_format)
             if cuda:
-                built.compile(dynamic=False)
+                built.compile(**compile_options())
             return built
 
         rate: Any = torch.tensor(0.01, device=place) if cuda else 0.01
@@ -118,7 +119,7 @@ class Ours:
         """Seconds of one epoch of training."""
         self.epochs += 1
         began = time.perf_counter()
-        with own_stream(self.place), compiled_repeatably(self.place.type == "cuda"):
+        with own_stream(self.place):
             clock = Clock(epoch=self.epochs, epochs=10**6)
             self.method.begin_epoch(clock)
             self.engine.epoch(clock, None).tolist()

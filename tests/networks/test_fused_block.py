@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from tnlpad.core.compiled import compile_options
 from tnlpad.networks import build
 from tnlpad.networks.small_layers import SmallLinear, few_launches
 
@@ -86,7 +87,7 @@ def test_lenet_compiled_is_lenet():
         return [logits.detach(), *(parameter.grad for parameter in network.parameters())]
 
     eager = numbers()
-    network.compile(dynamic=False)
+    network.compile(**compile_options())
     numbers()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         compiled = numbers()

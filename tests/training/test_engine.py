@@ -15,7 +15,7 @@ from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_met
 from tnlpad.methods import METHODS
 from tnlpad.methods.protocol import end_epoch, phase_of
 from tnlpad.training import engine as engines
-from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, compiled_repeatably, own_stream
+from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, measure
 from tnlpad.training.schedule import set_learning_rate
 from tnlpad.types import Clock
@@ -157,16 +157,6 @@ def test_what_cannot_be_captured_goes_on_with_one_warning(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert captured() == 4
-
-
-def test_what_is_compiled_does_not_depend_on_the_moment():
-    from torch._inductor import config as inductor
-
-    with compiled_repeatably(True):
-        assert inductor.deterministic
-    assert not inductor.deterministic
-    with compiled_repeatably(False):
-        assert not inductor.deterministic
 
 
 @on_gpu

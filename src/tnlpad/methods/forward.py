@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from tnlpad.core.compiled import compile_options
+
 
 def forward(network: nn.Module, images: Tensor) -> Tensor:
     """The network's outputs. The batch's size decides, which the host knows: nothing waits for the device."""
@@ -58,4 +60,4 @@ def _mean_loss(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
 
 @cache
 def _compiled_mean_loss() -> Callable[[nn.Module, Tensor, Tensor], Tensor]:
-    return torch.compile(_mean_loss, dynamic=False)
+    return torch.compile(_mean_loss, **compile_options())

@@ -19,6 +19,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from tnlpad.core.compiled import compile_options
 from tnlpad.methods.protocol import Method, phase_of
 from tnlpad.types import Batch, BatchSource, Clock
 
@@ -88,8 +89,8 @@ class Replayed:
 
     def __init__(self, method: Method, loader: PlannedSource, *, bf16: bool = False, compiled: bool = False) -> None:
         self.method, self.loader, self.bf16 = method, loader, bf16
-        self.read = torch.compile(self._read, dynamic=False) if compiled else self._read
-        self.note = torch.compile(self._note, dynamic=False) if compiled else self._note
+        self.read = torch.compile(self._read, **compile_options()) if compiled else self._read
+        self.note = torch.compile(self._note, **compile_options()) if compiled else self._note
         self.graphs: dict[tuple[Hashable, int], Captured[None]] = {}
         # What a captured step reads and writes; made by the first epoch, kept for their addresses.
         self.plan = self.losses = self.place = torch.empty(0)
@@ -192,25 +193,6 @@ def own_stream(device: torch.device) -> Iterator[None]:
     with torch.cuda.stream(stream):
         yield
     outer.wait_stream(stream)
-
-
-@contextmanager
-def compiled_repeatably(compiled: bool) -> Iterator[None]:
-    """Within the block what is compiled is the same in every process.
-
-    Left to itself torch times several forms of a reduction and keeps the fastest of that moment. They add up in
-    different orders, so a run's numbers would depend on what else was running when it began.
-    """
-    if not compiled:
-        yield
-        return
-    from torch._inductor import config as inductor
-
-    if not hasattr(inductor, "deterministic"):  # before torch 2.10
-        yield
-        return
-    with inductor.patch(deterministic=True):
-        yield
 
 
 def compiled_if(wanted: bool) -> AbstractContextManager[object]:

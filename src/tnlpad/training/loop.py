@@ -15,7 +15,7 @@ import torch
 from tnlpad.methods.protocol import Method, chosen_by, end_epoch, finished, schedule_epoch
 from tnlpad.training.census import Census
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
-from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, compiled_repeatably, own_stream
+from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, Sets, measure
 from tnlpad.training.schedule import DecayTakesEffect, learning_rate, set_learning_rate
 from tnlpad.types import BatchSource, Clock, RunFiles
@@ -96,7 +96,7 @@ def train(
     saved = time.perf_counter()
     steps = choose_engine(engine, method, loader, device=device, bf16=bf16, compiled=compiled)
     evaluator = Evaluator(bf16=bf16, captured=isinstance(steps, Replayed))
-    with own_stream(device), compiled_repeatably(compiled):
+    with own_stream(device):
         for epoch in range(progress.epoch + 1, schedule.epochs + 1):
             if finished(method) or out_of_patience(history, schedule.patience):
                 break

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from tnlpad.core.compiled import compile_options
 from tnlpad.data.errors import DataError
 from tnlpad.data.root import default_root
 from tnlpad.experiments.config import RunConfig
@@ -56,7 +57,7 @@ def prepare_network(
             parameter.data = parameter.data.contiguous(memory_format=memory_format(device))
     _require_fit(config.network, network, torch.zeros(1, *shape, device=device))
     if config.compiled:
-        network.compile(dynamic=False)
+        network.compile(**compile_options())
     return network
 
 
