@@ -114,7 +114,7 @@ def test_tables_that_cannot_be_used(tmp_path, content, message):
         ({"x": np.full((4, 3), np.nan), "y": np.arange(4)}, "none of its 4 samples can be used"),
         ({"x": np.full((4, 3, 8, 8), np.nan), "y": np.arange(4)}, "NaN or infinity"),
         ({"x": np.zeros((4, 2)), "y": np.zeros(4)}, "is only '0'"),
-        ({"x": np.zeros((4, 2)), "y": np.eye(4)}, "one label per sample"),
+        ({"x": np.zeros((4, 2)), "y": np.eye(4)}, "one class for each sample"),
     ],
 )
 def test_arrays_that_cannot_be_used(tmp_path, arrays, message):

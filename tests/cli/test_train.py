@@ -279,3 +279,14 @@ def test_a_mistyped_word_leaves_no_folder_behind(verb, out):
     result = CliRunner().invoke(app, [verb, "digits", "--set", "epoch=3", "--out", str(out), *extra])
     assert result.exit_code == 2
     assert not out.exists()
+
+
+def test_what_is_told_of_own_data_before_they_are_trained_on(out, tmp_path):
+    rows = [f"{n % 7},{n % 3},{'ab'[n % 2]},{n % 2}" for n in range(60)]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["width,height,label,target", *rows]) + "\n")
+    result = train(table, "--set", "epochs=1", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "Note: columns that are not trained on" in result.stderr
+    assert "'target'" in result.stderr
+    assert "Note:" not in train(table, "--set", "epochs=1", "--seed", "2", "--quiet", "--out", out).stderr

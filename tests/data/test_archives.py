@@ -84,6 +84,17 @@ def test_damaged_archives_give_our_error_or_the_files(tmp_path_factory, cut, pla
     assert not complete or (folder / "2").stat().st_size == 2
 
 
+def test_an_archive_that_ends_within_its_header(tmp_path):
+    archive = tmp_path / "a.tar.gz"
+    write_tar(archive, [("data/one", b"1")])
+    content = bytearray(archive.read_bytes())
+    content[3] |= 4  # there are extra fields
+    for length in range(14):
+        archive.write_bytes(content[:length])
+        with pytest.raises(DataError, match=r"a\.tar\.gz"):
+            extract_files(archive, {"data/one": tmp_path / "1"}, most_bytes=10)
+
+
 def test_gunzip_stops_at_the_size_published(tmp_path):
     source, target = tmp_path / "a.gz", tmp_path / "a"
     source.write_bytes(gzip.compress(bytes(10_000_000)))

@@ -1,16 +1,16 @@
 import gzip
 import os
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.data.small_data import TEST, TRAIN, idx_bytes, idx_contents, real_root, shared_file, tiny_mnist, write_idx
+from tests.data.small_data import TEST, TRAIN, idx_bytes, idx_contents, real_root, tiny_mnist, write_idx
 from tnlpad.data import CATALOGUE, check, load, status
 from tnlpad.data.datasets import read
 from tnlpad.data.errors import DataError
-from tnlpad.data.verify import check_of, status_of
+from tnlpad.data.presence import status_of
+from tnlpad.data.verify import check_of
 
 
 @pytest.fixture
@@ -62,20 +62,6 @@ def test_damaged_files_are_named_with_the_way_out(tiny, name, content, words):
         read(info, root, "train")
 
 
-def test_status(tiny, tmp_path_factory):
-    info, root = tiny
-    assert status_of(info, root).state == "present"
-    assert status_of(info, tmp_path_factory.mktemp("empty")).state == "missing"
-    path = root / "MNIST" / "raw" / "t10k-labels-idx1-ubyte"
-    path.write_bytes(b"short")
-    found = status_of(info, root)
-    assert (found.state, found.detail) == ("incomplete", "wrong size: t10k-labels-idx1-ubyte")
-    path.unlink()
-    found = status_of(info, root)
-    assert (found.state, found.detail) == ("incomplete", "lacks t10k-labels-idx1-ubyte")
-    assert found.folder == root / "MNIST" / "raw"
-
-
 def test_what_is_missing_is_said(tiny, tmp_path_factory):
     info, root = tiny
     (root / "MNIST" / "raw" / "t10k-labels-idx1-ubyte").unlink()
@@ -123,23 +109,6 @@ def test_digits():
     assert status("digits").state == "bundled"
 
 
-@pytest.mark.parametrize(
-    ("name", "folder"),
-    [
-        ("mnist", "MNIST/raw"),
-        ("fashion_mnist", "FashionMNIST/raw"),
-        ("cifar10", "cifar-10-batches-bin"),
-        ("cifar100", "cifar-100-binary"),
-    ],
-)
-def test_real_data_are_as_published(name, folder):
-    root = real_root(folder)
-    assert status(name, root).state == "present"
-    report = check(name, root)
-    assert report.ok, report.problems
-    assert len(report.verified) == len(CATALOGUE[name].layouts[0].files)
-
-
 @pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST/raw"), ("fashion_mnist", "FashionMNIST/raw")])
 def test_real_idx(name, folder):
     root = real_root(folder)
@@ -149,48 +118,6 @@ def test_real_idx(name, folder):
     mean, std = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2860, 0.3530)}[name]
     assert abs(train.images.mean() / 255 - mean) < 1e-4
     assert abs(train.images.std() / 255 - std) < 1e-4
-
-
-def test_check_of_human_labels(tmp_path):
-    shutil.copy(shared_file("cifar100n.npz"), tmp_path)
-    report = check("cifar100n", tmp_path)
-    assert report.ok
-    assert "not there, so the order of the labels could not be compared" in report.notes[1]
-    assert "the images are missing" in status("cifar100n", tmp_path).detail
-    folder = "cifar-100-binary"
-    (tmp_path / folder).symlink_to(real_root(folder) / folder)
-    report = check("cifar100n", tmp_path)
-    assert report.ok
-    assert len(report.notes) == 1
-    assert "no checksum is published for this form" in report.notes[0]
-    assert "the clean labels equal those of cifar100 on disk, image by image" in report.verified
-
-
-def test_human_labels_that_were_changed(tmp_path):
-    with np.load(shared_file("cifar100n.npz")) as stored:
-        labels = dict(stored)
-    labels["noisy_label"][:3] = labels["clean_label"][:3]
-    (tmp_path / "cifar-n").mkdir()
-    np.savez(tmp_path / "cifar-n" / "cifar100n.npz", **labels)
-    report = check("cifar100n", tmp_path)
-    assert not report.ok
-    assert "labels of 'noisy' are wrong, 20,100 as published" in report.problems[0]
-
-
-def test_human_labels_for_images_in_another_order(tmp_path):
-    """Two images change places: the labels would be wrong in silence."""
-    folder = "cifar-100-binary"
-    root = real_root(folder)
-    shutil.copy(shared_file("cifar100n.npz"), tmp_path)
-    records = np.fromfile(root / folder / "train.bin", np.uint8).reshape(-1, 3074)
-    assert records[0, 1] != records[1, 1]
-    records[[0, 1]] = records[[1, 0]]
-    (tmp_path / folder).mkdir()
-    records.tofile(tmp_path / folder / "train.bin")
-    (tmp_path / folder / "test.bin").symlink_to(root / folder / "test.bin")
-    problems = check("cifar100n", tmp_path).problems
-    assert len(problems) == 1
-    assert "differ from those of the images on disk for 2 of 50,000 images, first for image 0" in problems[0]
 
 
 def test_the_count_of_images_is_checked(tiny):

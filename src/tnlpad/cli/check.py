@@ -11,8 +11,8 @@ from tnlpad.cli.options import LabelColumn
 from tnlpad.cli.output import fail, print_json, printable
 
 if TYPE_CHECKING:
-    from tnlpad.data.inspect import Inspection
     from tnlpad.data.own import OwnDataset
+    from tnlpad.data.own.inspect import Inspection
     from tnlpad.experiments.config import RunConfig
 
 SHOWN = 5  # of any long list; --json has all
@@ -46,8 +46,8 @@ def check(
     """
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.errors import DataError
-    from tnlpad.data.inspect import inspect
     from tnlpad.data.own import open_dataset
+    from tnlpad.data.own.inspect import inspect
 
     if str(data) in CATALOGUE and not data.exists():
         fail(f"{data} is a published dataset: `tnlpad data check {data}` is for those.", code=2)
@@ -128,7 +128,8 @@ def _about_classes(found: "Inspection") -> Iterator[str]:
     if found.untrained:
         yield f"not trained on: {len(found.untrained):,} classes are in other parts only ({_some(found.untrained)})"
     for names in found.alike[:SHOWN]:
-        yield f"named alike: {_some(names)} differ in capitals, spaces or accents at most, and count as {len(names)}"
+        difference = "differ in capitals, spaces or accents at most, or are the same number"
+        yield f"named alike: {_some(names)} {difference}, and count as {len(names)}"
 
 
 def _about_duplicates(found: "Inspection") -> Iterator[str]:

@@ -48,6 +48,8 @@ def opened(data: str | None, images: Path | None, label: str | None, quiet: bool
     if own.problems:
         again = shlex.join(["tnlpad", "check", data, *(["--label", label] if label is not None else [])])
         say(f"{len(own.problems):,} samples are left out; `{again}` says why.", quiet)
+    for note in own.notes:
+        say(f"Note: {note}", quiet)
     return own
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tnlpad.data.errors import DataError as DataError
     from tnlpad.data.errors import FetchError as FetchError
     from tnlpad.data.fetch import get as get
+    from tnlpad.data.presence import status as status
     from tnlpad.data.root import default_root as default_root
     from tnlpad.data.verify import check as check
-    from tnlpad.data.verify import status as status
 
 # A name must not be that of a module here, which would take its place once imported.
 _HOME = {
@@ -33,7 +33,7 @@ _HOME = {
     "get": "tnlpad.data.fetch",
     "human_labels": "tnlpad.data.datasets",
     "load": "tnlpad.data.datasets",
-    "status": "tnlpad.data.verify",
+    "status": "tnlpad.data.presence",
 }
 
 __all__ = [

@@ -82,10 +82,17 @@ def _extract(archive: Path, choose: Choose) -> None:
 def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
     """The archive as a stream, read once from beginning to end; what damage raises becomes our error."""
     try:
-        with readable(archive), tarfile.open(archive, "r|gz") as tar:
+        with readable(archive), _stream(archive) as tar:
             yield tar
     except tarfile.TarError as error:
         raise DataError(f"{archive} is a damaged archive ({error}).") from error
+
+
+def _stream(archive: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(archive, "r|gz")
+    except TypeError as error:  # which the standard library raises where the header of gzip ends early
+        raise tarfile.ReadError("it ends within its header") from error
 
 
 def _require_plain_file(archive: Path, member: tarfile.TarInfo, most_bytes: int) -> None:

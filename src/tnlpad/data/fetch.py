@@ -19,9 +19,10 @@ from tnlpad.data.download import TIMEOUT_SECONDS, download
 from tnlpad.data.errors import DataError, FetchError
 from tnlpad.data.files import mismatch
 from tnlpad.data.mirrors import fetch_package
+from tnlpad.data.presence import status_of
 from tnlpad.data.reporting import SILENT, Reporter
 from tnlpad.data.root import default_root
-from tnlpad.data.verify import check_of, status_of
+from tnlpad.data.verify import check_of
 
 DOWNLOADS = ".downloads"
 BUILDING = "building"

@@ -29,6 +29,18 @@ def readable(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read: {reason}.") from error
 
 
+@contextmanager
+def readable_as(kind: str, path: Path, way_out: str = "Write it again.") -> Iterator[None]:
+    """The same where another library reads the file: fed with damaged bytes, those raise anything."""
+    try:
+        with readable(path):
+            yield
+    except (DataError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(f"{path} cannot be read as {kind}: {str(error) or type(error).__name__}. {way_out}") from error
+
+
 def open_content(path: Path) -> BinaryIO:
     """The content of a file, uncompressed if its name ends in .gz."""
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")

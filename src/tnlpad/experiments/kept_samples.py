@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tnlpad.data.listing import Encoded
 from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.listing import Encoded
 from tnlpad.records.store import replacing
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tnlpad.data.catalogue import Normalisation
 from tnlpad.data.catalogue.photographs import IMAGENET_NORMALISATION
 from tnlpad.data.errors import DataError
-from tnlpad.data.own import DataShape, OwnDataset, decoded
+from tnlpad.data.own import DataShape, OwnDataset
+from tnlpad.data.own.decoding import decoded
 from tnlpad.data.reporting import SILENT, Reporter
 from tnlpad.experiments.config import RunConfig, check_noise_file
 from tnlpad.experiments.prepare.data import Data, held_out_parts

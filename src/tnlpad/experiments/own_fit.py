@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from tnlpad.data.errors import DataError
-from tnlpad.data.in_memory import IN_MEMORY, open_samples
+from tnlpad.data.own.in_memory import open_samples
+from tnlpad.data.own.listing import IN_MEMORY
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.devices import device_named
 from tnlpad.experiments.kept_samples import keep_samples

@@ -14,6 +14,7 @@ from torch import Tensor
 from tnlpad.data import load
 from tnlpad.data.errors import DataError
 from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.listing import numbered_columns
 from tnlpad.data.pixels import Channels
 from tnlpad.data.stream import decode
 from tnlpad.experiments.shipped import Shipped
@@ -101,7 +102,7 @@ def _wanted_columns(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
 
 
 def _nameless(columns: Sequence[str]) -> bool:
-    return all(name == f"column {number}" for number, name in enumerate(columns))
+    return tuple(columns) == numbered_columns(len(columns))
 
 
 def _from_files(files: Sequence[str | bytes], shipped: Shipped) -> Rows:

@@ -1,4 +1,5 @@
 import json
+import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -6,8 +7,8 @@ import pytest
 
 from tests.data.own_files import picture, save, write_arrow
 from tnlpad.data.errors import DataError
-from tnlpad.data.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 from tnlpad.data.own import open_dataset
+from tnlpad.data.own.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 
 NAMES = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
 
@@ -182,3 +183,80 @@ def test_a_column_of_classes_beside_numbers(tmp_path):
     folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0, 2.0], "kind": ["x", "y"]}))
     listing = read_hugging_face(folder, label="kind")
     assert (listing.labels, listing.columns) == (["x", "y"], ("a",))
+
+
+def test_several_names_of_one_part_go_together(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "val", "valid"]}))
+    for number, name in enumerate(("train", "val", "valid")):
+        write_arrow(tmp_path / "data" / name, pa.table({"a": [1.0, 2.0], "label": [number, number]}))
+    listing = read_hugging_face(tmp_path / "data")
+    assert listing.parts == ["train"] * 2 + ["validation"] * 4
+    assert listing.labels == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        (("mnist_train.parquet", "mnist_test.parquet"), ["train", "test"]),
+        (("TRAIN.PARQUET", "Validation-0.Parquet"), ["train", "validation"]),
+        (("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"), None),
+        (("mine.parquet", "test.parquet"), ["train", "test"]),
+        (("part1.parquet", "part2.parquet"), None),
+    ],
+)
+def test_the_name_of_a_file_says_which_part_it_is(tmp_path, names, parts):
+    for number, name in enumerate(names):
+        pq.write_table(pa.table({"a": [float(number)], "label": [number]}), tmp_path / name)
+    assert is_hugging_face(tmp_path)
+    assert read_hugging_face(tmp_path).parts == parts
+
+
+@pytest.mark.parametrize("splits", [{}, {"splits": "train"}, {"splits": [1]}, {"splits": []}])
+def test_a_dictionary_without_splits(tmp_path, splits):
+    (tmp_path / "dataset_dict.json").write_text(json.dumps(splits))
+    with pytest.raises(DataError, match=r"names no splits|holds no table of a dataset"):
+        read_hugging_face(tmp_path)
+
+
+def test_a_selection_of_rows_is_to_be_made_plain(tmp_path):
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0], "label": [0]}))
+    (folder / "indices.arrow").write_bytes(b"")
+    with pytest.raises(DataError, match=r"is a selection of rows\. Save it with flatten_indices\(\) first"):
+        read_hugging_face(folder)
+
+
+def test_names_of_classes_may_be_the_labels(tmp_path):
+    table, _ = pictures(tmp_path, ["dog", "cat"])
+    own = open_dataset(write_arrow(tmp_path / "data", table, NAMES))
+    assert (own.class_names, own.labels.tolist()) == (("cat", "dog"), [1, 0])
+
+
+@pytest.mark.parametrize("about", ["no json", "[]", '{"info": null}', '{"info": {"features": 3}}'])
+def test_a_description_that_makes_no_sense_is_none(tmp_path, about):
+    table = pa.table({"a": [1.0], "label": [0]}).replace_schema_metadata({"huggingface": about})
+    pq.write_table(table, tmp_path / "train.parquet")
+    assert read_hugging_face(tmp_path).class_names is None
+
+
+def test_names_may_come_by_their_numbers(tmp_path):
+    table, _ = pictures(tmp_path, [1, 0])
+    folder = write_arrow(tmp_path / "data", table, {"label": {"names": {"0": "cat", "1": "dog"}}})
+    assert read_hugging_face(folder).class_names == ("cat", "dog")
+
+
+def test_a_text_that_claims_to_lie_beyond_the_file(tmp_path):
+    """Looked at, it would end this process."""
+    folder = write_arrow(tmp_path / "data", pa.table({"a": [1.0, 2.0], "label": ["left", "right"]}))
+    path = folder / "data-00000-of-00001.arrow"
+    begins, content = struct.pack("<iii", 0, 4, 9), path.read_bytes()
+    assert content.count(begins) == 1
+    path.write_bytes(content.replace(begins, struct.pack("<iii", 0, 4, 0x7FFFFFF0)))
+    with pytest.raises(DataError, match=r"\.arrow cannot be read as Arrow: .* Write it again"):
+        read_hugging_face(folder)
+
+
+def test_a_name_stands_for_one_column(tmp_path):
+    table = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array([0])], names=["a", "a", "label"])
+    with pytest.raises(DataError, match="two columns of one name: they are a, a, label"):
+        read_hugging_face(write_arrow(tmp_path / "data", table))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.data.own_files import class_folders, picture, save
 from tnlpad.data.errors import DataError
-from tnlpad.data.folder import read_folder
+from tnlpad.data.own.folder import read_folder, read_unlabelled_folder
 
 
 def test_a_class_is_a_folder(tmp_path):
@@ -131,3 +131,57 @@ def test_a_table_in_the_folder_may_be_what_is_meant(tmp_path):
     (tmp_path / "hub" / "mnist" / "train-0.parquet").write_bytes(b"")
     with pytest.raises(DataError, match=r"Did you mean .*hub/mnist\?"):
         read_folder(tmp_path / "hub")
+
+
+@pytest.mark.parametrize("parts", [("training_set", "test_set"), ("val", "test"), ("fold1", "fold2", "fold3")])
+def test_folders_above_those_of_the_classes_are_told_of(tmp_path, parts):
+    for part in parts:
+        class_folders(tmp_path / part, count=1)
+    listing = read_folder(tmp_path)
+    assert set(listing.labels) == set(parts)
+    assert listing.notes == (
+        f"{', '.join(sorted(parts))} are taken for classes, and the folders cat, dog are in each of them: if those are "
+        "the classes, call the folders above them train, validation and test.",
+    )
+    save(tmp_path / parts[0] / "x.png")
+    assert read_folder(tmp_path).notes == ()
+
+
+def test_parts_of_one_class_are_read(tmp_path):
+    for part in ("train", "val"):
+        class_folders(tmp_path / part, classes=("cat",), count=1)
+    assert set(read_folder(tmp_path).labels) == {"cat"}
+
+
+def test_several_words_for_one_part_go_together(tmp_path):
+    for part in ("train", "val", "validation"):
+        class_folders(tmp_path / part, count=1)
+    assert read_folder(tmp_path).parts.count("validation") == 4
+
+
+def test_files_of_other_kinds_alone_are_named(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "x.heic").write_bytes(b"x")
+    for read, message in ((read_folder, "holds no folder with images"), (read_unlabelled_folder, "holds no images")):
+        with pytest.raises(DataError, match=rf"{message}.*1 files are no images by their names .*\.heic 1"):
+            read(tmp_path)
+
+
+def test_capitals_in_the_names_of_tables_do_not_matter(tmp_path):
+    (tmp_path / "LABELS.CSV").write_text("path,label")
+    with pytest.raises(DataError, match=r"Did you mean .*LABELS\.CSV\?"):
+        read_folder(tmp_path)
+
+
+def test_images_that_all_lie_elsewhere(tmp_path):
+    outside = class_folders(tmp_path / "outside")
+    (tmp_path / "data" / "cat").mkdir(parents=True)
+    (tmp_path / "data" / "cat" / "0.png").symlink_to(outside / "cat" / "0.png")
+    with pytest.raises(DataError, match=r"none of 1 images can be used; cat/0\.png is a link .* Copy the files into"):
+        read_folder(tmp_path / "data")
+
+
+def test_deeper_folders_of_different_names_are_nothing_odd(tmp_path):
+    for number, place in enumerate(("cat/indoors", "cat/outdoors", "dog/indoors", "dog/garden")):
+        save(tmp_path / place / "x.png", picture(number))
+    assert read_folder(tmp_path).notes == ()

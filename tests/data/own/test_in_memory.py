@@ -2,30 +2,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from tests.data.own_files import class_folders, picture
 from tnlpad.data.errors import DataError
-from tnlpad.data.in_memory import holds_labels, open_samples
 from tnlpad.data.own import open_dataset
+from tnlpad.data.own.in_memory import open_samples
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
 LABELS = np.arange(20) % 2
-
-
-class Pairs(Dataset):
-    """As torchvision's are: images of Pillow and numbers, with the names of the classes."""
-
-    classes = ["cat", "dog"]  # noqa: RUF012
-
-    def __init__(self, samples=24):
-        self.samples = samples
-
-    def __len__(self):
-        return self.samples
-
-    def __getitem__(self, row):
-        return picture(row), row % 2
 
 
 @pytest.mark.parametrize("shape", ["hw", "hwc", "chw", "tensor", "fractions"])
@@ -77,25 +61,6 @@ def test_bad_input_is_told(data, labels, said):
         open_samples(data, labels)
 
 
-def test_bad_datasets_are_told():
-    class Alone(Pairs):
-        def __getitem__(self, row):
-            return picture(row)
-
-    class Stream(IterableDataset):
-        def __iter__(self):
-            return iter(())
-
-    with pytest.raises(DataError, match=r"data\[0\] is a Image: a dataset gives a pair"):
-        open_samples(Alone())
-    with pytest.raises(DataError, match="Stream without a length"):
-        open_samples(Stream())
-    with pytest.raises(DataError, match="class_names are given, and a Pairs has its own"):
-        open_samples(Pairs(), class_names=["a", "b"])
-    with pytest.raises(DataError, match="data holds no sample"):
-        open_samples(Pairs(samples=0))
-
-
 @pytest.mark.parametrize(("ids", "said"), [(["a"] * 20, "the id 'a' is there twice"), (["a"], "20 samples and 1 ids")])
 def test_an_id_is_one_sample_s(ids, said):
     with pytest.raises(DataError, match=said):
@@ -108,19 +73,6 @@ def test_pictures_of_any_mode():
     pictures[0] = Image.new("F", (12, 10), 3.0)
     own = open_samples(pictures, [row % 2 for row in range(24)])
     assert (own.kind, len(own.ids), own.problems) == ("files", 24, ())
-
-
-def test_a_dataset_of_pictures_has_names_and_sizes():
-    own = open_samples(Pairs())
-    assert own.class_names == ("cat", "dog")
-    assert own.labels.tolist() == [0, 1] * 12
-    assert (own.shape.kind, own.shape.height) == ("files", 10)
-    assert holds_labels(Pairs())
-
-
-def test_a_dataset_of_tensors_is_arrays():
-    own = open_samples(TensorDataset(torch.from_numpy(IMAGES)[:, None], torch.from_numpy(LABELS)))
-    assert own.shape == open_samples(IMAGES, LABELS).shape
 
 
 def test_labels_may_be_of_any_kind():
@@ -144,7 +96,6 @@ def test_names_of_classes():
 
 def test_unlabelled_samples_need_no_labels(tmp_path):
     assert open_samples(IMAGES, labelled=False).labels.tolist() == [-1] * 20
-    assert len(open_samples(Pairs(), labelled=False).ids) == 24
     folder = class_folders(tmp_path / "data")
     assert len(open_samples(folder, labelled=False).ids) == 6
 
@@ -172,3 +123,8 @@ def test_arrays_have_no_column_of_labels():
     with pytest.raises(DataError, match="label='kind' names a column, and a ndarray has none"):
         open_samples(IMAGES, LABELS, label="kind")
     assert len(open_samples(IMAGES, label="kind", labelled=False).ids) == 20
+
+
+def test_names_of_classes_may_be_the_labels():
+    own = open_samples(IMAGES, np.array(["dog", "cat"])[LABELS], class_names=["cat", "dog"])
+    assert own.shape == open_samples(IMAGES, 1 - LABELS, class_names=["cat", "dog"]).shape

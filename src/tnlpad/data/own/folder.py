@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tnlpad.data.errors import DataError
-from tnlpad.data.listing import PARTS, Listing, Part, Problem, as_text, reason_not_below
+from tnlpad.data.own.listing import Listing, Problem
+from tnlpad.data.own.parts import PARTS, Part
+from tnlpad.data.own.paths import as_text, is_image_name, reason_not_below
 
-IMAGE_SUFFIXES = {
-    ".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".jp2"
-}  # fmt: skip
 TABLES = {".csv", ".tsv", ".parquet", ".npz"}
 LINKED_FOLDER = "is a link to a folder, and those are not followed"
+MOST_SHOWN = 5
 NOT_NAMED = "the name is not text in UTF-8: rename the file"
 
 
@@ -25,7 +25,7 @@ def read_unlabelled_folder(folder: Path) -> Listing:
     found = _Found(os.path.realpath(folder))
     found.add_class(folder, "", "train", folder)
     if not found.ids:
-        raise DataError(f"{folder} holds no images that can be used.")
+        raise DataError(" ".join([f"{folder} holds no images that can be used.", *found.notes()]))
     return Listing(
         ids=found.ids,
         labels=[None] * len(found.ids),
@@ -43,10 +43,11 @@ def read_folder(folder: Path) -> Listing:
     for part, place in places:
         for name in _folders(place):
             found.add_class(place, name, part, folder)
-        found.loose += sum(_is_image(name) for name in os.listdir(place))
+        found.loose += sum(is_image_name(name) for name in os.listdir(place))
     if not found.ids:
         raise DataError(_nothing_found(folder, found))
-    if len(set(found.labels)) == 1:
+    classes = set(found.labels)
+    if len(classes) == 1 and parts is None:
         _require_classes(folder, found.labels[0])
     return Listing(
         ids=found.ids,
@@ -54,7 +55,7 @@ def read_folder(folder: Path) -> Listing:
         parts=found.parts if parts is not None else None,
         files=found.files,
         problems=tuple(found.problems),
-        notes=(*found.notes(), *_note_on_parts(set(found.labels) if parts is None else set())),
+        notes=(*found.notes(), *(_note_on_classes(folder, classes) if parts is None else ())),
     )
 
 
@@ -80,7 +81,7 @@ class _Found:
             if os.path.islink(path) and os.path.isdir(path):
                 self.problems.append(Problem(id=_shown(os.path.relpath(path, folder)), reason=LINKED_FOLDER))
                 continue
-            if not _is_image(path):
+            if not is_image_name(path):
                 self.others[os.path.splitext(path)[1].lower() or "no suffix"] += 1
                 continue
             self._add(path, Path(os.path.relpath(path, folder)).as_posix(), name, part)
@@ -112,19 +113,32 @@ def _part_folders(folder: Path) -> list[tuple[Part, Path]] | None:
     if "train" not in {part for part, _ in parts}:
         return None
     others = (folder / name for name in names if name.lower() not in PARTS)
-    return None if any(_is_image(path) for other in others for path in _files(str(other))) else parts
+    return None if any(is_image_name(path) for other in others for path in _files(str(other))) else parts
 
 
-def _note_on_parts(classes: set[str]) -> tuple[str, ...]:
+def _note_on_classes(folder: Path, classes: set[str]) -> tuple[str, ...]:
     """Parts that became classes are hardly what was meant."""
     parts = sorted(name for name in classes if name.lower() in PARTS)
-    if "train" not in {PARTS[name.lower()] for name in parts}:
+    if "train" in {PARTS[name.lower()] for name in parts}:
+        other = min(classes - set(parts), default="")
+        return (
+            f"{', '.join(parts)} are taken for classes, since {_shown(other)[:80]!r} lies beside them and has images "
+            "as well: move it elsewhere if they are parts of the data.",
+        )
+    if len(classes) == 1 or any(is_image_name(name) for each in classes for name in os.listdir(folder / each)):
         return ()
-    other = min(classes - set(parts), default="")
+    shared = set.intersection(*(set(_folders(folder / name)) for name in classes))
+    if len(shared) < 2:
+        return ()
     return (
-        f"{', '.join(parts)} are taken for classes, since {_shown(other)[:80]!r} lies beside them and has images as "
-        "well: move it elsewhere if they are parts of the data.",
+        f"{_some(classes)} are taken for classes, and the folders {_some(shared)} are in each of them: if those are "
+        "the classes, call the folders above them train, validation and test.",
     )
+
+
+def _some(names: set[str]) -> str:
+    shown = [_shown(name)[:80] for name in sorted(names)[:MOST_SHOWN]]
+    return ", ".join(shown) + (", …" if len(names) > MOST_SHOWN else "")
 
 
 def _folders(folder: Path) -> list[str]:
@@ -152,18 +166,19 @@ def _nothing_found(folder: Path, found: _Found) -> str:
             f"{folder}: none of {len(found.problems):,} images can be used; {first.id} {first.reason}. Copy the files "
             "into the folder."
         )
-    tables = [path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)) if path.suffix in TABLES]
+    files = (path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)))
+    tables = [path for path in files if path.suffix.lower() in TABLES]
     if tables:
         return f"{folder} holds no images in a folder for each class. Did you mean {_meant(folder, tables)}?"
     if found.loose:
         return f"{folder} holds images without a folder for each class. Make one per class, or list them in a CSV file."
-    return f"{folder} holds no folder with images: there must be one for each class."
+    return " ".join([f"{folder} holds no folder with images: there must be one for each class.", *found.notes()])
 
 
 def _meant(folder: Path, tables: list[Path]) -> str:
     """The table; or where Parquet files lie together, as the Hub has them, their folder."""
     first = tables[0]
-    return _shown(str(first.parent if first.suffix == ".parquet" and first.parent != folder else first))
+    return _shown(str(first.parent if first.suffix.lower() == ".parquet" and first.parent != folder else first))
 
 
 def _require_classes(folder: Path, label: str) -> None:
@@ -171,10 +186,6 @@ def _require_classes(folder: Path, label: str) -> None:
     inner = folder / label
     if len(_folders(inner)) > 1:
         raise DataError(f"{folder} has one class, {label!r}. Did you mean {inner}, which holds several folders?")
-
-
-def _is_image(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES
 
 
 def _shown(name: str) -> str:

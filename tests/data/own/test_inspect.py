@@ -3,8 +3,8 @@ import json
 import numpy as np
 
 from tests.data.own_files import class_folders, picture, save
-from tnlpad.data.inspect import inspect
 from tnlpad.data.own import open_dataset
+from tnlpad.data.own.inspect import inspect
 
 
 def test_counts(tmp_path):
@@ -55,3 +55,17 @@ def test_features_and_plain_data(tmp_path):
     assert plain["columns"] == ["column 0", "column 1", "column 2"]
     assert plain["classes"] == {"b": 2, "a": 1}
     assert plain["classes_of_one_sample"] == ["a"]
+
+
+def test_classes_that_are_one_number_are_alike_and_signs_are_not_ignored(tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.eye(6), y=["1", "1.0", "-1", "Hot dog", "hot_dog", "01"])
+    assert inspect(open_dataset(tmp_path / "x.npz")).alike == (("01", "1", "1.0"), ("Hot dog", "hot_dog"))
+
+
+def test_images_of_arrays_are_of_one_size_and_duplicates_are_plain_data(tmp_path):
+    np.savez(tmp_path / "x.npz", images=np.zeros((2, 5, 7), np.uint8), labels=["a", "b"])
+    found = inspect(open_dataset(tmp_path / "x.npz"))
+    assert found.sizes == {(7, 5): 2}
+    assert found.to_json()["duplicates"] == [
+        {"ids": ["0", "1"], "labels": ["a", "b"], "parts": ["train", "train"], "contradict": True}
+    ]

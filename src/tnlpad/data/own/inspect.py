@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tnlpad.data.listing import Problem
-from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.dataset import OwnDataset
+from tnlpad.data.own.labels import as_number
+from tnlpad.data.own.listing import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +79,10 @@ class Inspection:
 
     @property
     def alike(self) -> tuple[tuple[str, ...], ...]:
-        """Classes whose names differ in capitals, spaces or the spelling of accents alone, and are probably one."""
-        groups: dict[str, list[str]] = {}
+        """Classes whose names are the same number, or differ in capitals, spaces or the spelling of accents alone."""
+        groups: dict[str | int | float, list[str]] = {}
         for name in self.classes:
-            plain = unicodedata.normalize("NFKC", name).casefold()
-            groups.setdefault("".join(letter for letter in plain if letter not in " _-"), []).append(name)
+            groups.setdefault(_plain(name), []).append(name)
         return tuple(tuple(sorted(names)) for names in groups.values() if len(names) > 1)
 
     @property
@@ -117,6 +117,15 @@ class Inspection:
             ],
             "notes": list(self.notes),
         }
+
+
+def _plain(name: str) -> str | int | float:
+    """What classes that are probably one have in common."""
+    number = as_number(name)
+    if number is not None:
+        return number
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(letter for letter in plain if letter not in " _-")
 
 
 def inspect(own: OwnDataset) -> Inspection:

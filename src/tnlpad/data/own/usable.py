@@ -1,0 +1,150 @@
+"""From a listing to a dataset: every sample is looked at, and what cannot be used is left out with the reason.
+
+Every image is decoded once here, so that none fails in the middle of a training.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.data.errors import DataError
+from tnlpad.data.in_threads import in_threads
+from tnlpad.data.own.dataset import DataShape, Kind, OwnDataset
+from tnlpad.data.own.fingerprint import fingerprint
+from tnlpad.data.own.labels import encoded, known_labels, notes_on_classes, reason_no_class
+from tnlpad.data.own.listing import Listing, Problem
+from tnlpad.data.own.parts import Part
+from tnlpad.data.pixels import Seen, look
+from tnlpad.data.reporting import SILENT, Reporter
+
+UNLABELLED = -1
+Looked = Seen | bytes | str  # what is known of a sample: an image, a digest, or why it cannot be used
+
+
+def dataset_of(
+    listing: Listing,
+    source: Path,
+    images_folder: Path | None = None,
+    *,
+    label_column: str | None = None,
+    labelled: bool = True,
+    reporter: Reporter = SILENT,
+) -> OwnDataset:
+    """The samples of a listing that can be used; without `labelled`, also those that have no label."""
+    looked = _looked_at(listing, reporter)
+    kept, problems = _sorted_out(listing, looked, labelled, source)
+    labels, class_names = np.full(len(kept), UNLABELLED, dtype=np.int64), tuple[str, ...]()
+    if labelled:
+        given = [label for row in kept if (label := listing.labels[row]) is not None]
+        labels, class_names = encoded(given, listing.class_names)
+    seen = tuple(each for row in kept if isinstance(each := looked[row], Seen))
+    digests = tuple(_digest(looked[row]) for row in kept)
+    parts = tuple(listing.parts[row] for row in kept) if listing.parts is not None else None
+    ids = tuple(listing.ids[row] for row in kept)
+    images = listing.images[kept] if listing.images is not None else None
+    features = listing.features[kept] if listing.features is not None else None
+    kind: Kind = "files" if listing.files is not None else "images" if images is not None else "features"
+    return OwnDataset(
+        source=source,
+        images_folder=images_folder,
+        label_column=label_column,
+        kind=kind,
+        ids=ids,
+        labels=labels,
+        class_names=class_names,
+        parts=parts,
+        images=images,
+        files=_Chosen(listing.files, kept) if listing.files is not None else None,
+        features=features,
+        columns=listing.columns,
+        seen=seen or None,
+        digests=digests,
+        problems=problems,
+        notes=(*listing.notes, *notes_on_classes(class_names)),
+        shape=DataShape(
+            fingerprint=fingerprint(kind, ids, labels, class_names, parts, digests),
+            kind=kind,
+            samples=len(ids) - _count(parts, "test"),
+            validation=_count(parts, "validation"),
+            test=_count(parts, "test"),
+            classes=len(class_names),
+            **_sizes(images, features, seen),
+        ),
+    )
+
+
+def _looked_at(listing: Listing, reporter: Reporter) -> list[Looked]:
+    if listing.files is not None:
+        return list(in_threads(look, listing.files, "Looking at images", reporter))
+    rows = listing.images if listing.images is not None else listing.features
+    assert rows is not None, "a listing has files, images or features"
+    digests: list[Looked] = [hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest() for row in rows]
+    if listing.features is not None:
+        for row in np.flatnonzero(~np.isfinite(listing.features).all(1)):
+            column = int(np.flatnonzero(~np.isfinite(listing.features[row]))[0])
+            digests[row] = f"has no finite number in column {listing.columns[column]!r}"
+    return digests
+
+
+def _sorted_out(
+    listing: Listing, looked: Sequence[Looked], labelled: bool, source: Path
+) -> tuple[list[int], tuple[Problem, ...]]:
+    """The rows that can be used, and the others with their reasons; an error if there are none to use."""
+    known = known_labels(listing.class_names)
+    kept: list[int] = []
+    problems = list(listing.problems)
+    for row, each in enumerate(looked):
+        reason = each if isinstance(each, str) else None
+        if reason is None and labelled:
+            reason = reason_no_class(listing.labels[row], known)
+        if reason is None:
+            kept.append(row)
+        else:
+            problems.append(Problem(id=listing.ids[row], reason=reason))
+    if not looked and not problems:
+        raise DataError(f"{source} holds no samples.")
+    if not kept:
+        reason = f"{problems[0].id[:200]}: {problems[0].reason}"
+        notes = "".join(f" Note: {note}" for note in listing.notes)
+        raise DataError(f"{source}: none of its {len(looked):,} samples can be used; {reason}.{notes}")
+    return kept, tuple(problems)
+
+
+def _digest(looked: Looked) -> bytes:
+    assert not isinstance(looked, str), "left out"
+    return looked.digest if isinstance(looked, Seen) else looked
+
+
+def _count(parts: Sequence[Part] | None, part: Part) -> int:
+    return parts.count(part) if parts is not None else 0
+
+
+def _sizes(
+    images: NDArray[np.uint8] | None, features: NDArray[np.float32] | None, seen: Sequence[Seen]
+) -> dict[str, Any]:
+    if images is not None:
+        channels, height, width = images.shape[1:]
+        return {"channels": channels, "height": height, "width": width}
+    if features is not None:
+        return {"channels": features.shape[1], "height": 1, "width": 1}
+    side = int(np.median([min(each.width, each.height) for each in seen]))
+    return {"channels": 1 if all(each.gray for each in seen) else 3, "height": side, "width": side}
+
+
+class _Chosen(Sequence[Any]):
+    """Some entries of a sequence, without taking them out of it."""
+
+    def __init__(self, entries: Sequence[Any], places: Sequence[int]) -> None:
+        self.entries, self.places = entries, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self.entries[each] for each in self.places[place]]
+        return self.entries[self.places[place]]

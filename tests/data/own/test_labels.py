@@ -1,0 +1,67 @@
+import datetime
+
+import numpy as np
+import pytest
+import torch
+
+from tnlpad.data.errors import DataError
+from tnlpad.data.own.labels import as_number, encoded, label_as_given
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (" cat ", "cat"),
+        ("", None),
+        (None, None),
+        (float("nan"), None),
+        (3.0, 3),
+        (True, 1),
+        (np.float32(2), 2),
+        (np.bool_(False), 0),
+        (np.str_("x"), "x"),
+        (b"x", "x"),
+        (torch.tensor(4), 4),
+    ],
+)
+def test_a_label_is_text_or_a_whole_number(value, label):
+    assert label_as_given(value, "data") == label
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0.5, "data: the label 0.5 is a number with a fraction. Labels are classes: give each a name"),
+        ([1], "data: a label is a list: give one text or whole number per sample"),
+        (datetime.date(2020, 1, 1), "a label is a date: give"),
+        (np.datetime64("2020-01-01", "ns"), "a label is a datetime64: give"),  # whose item is a whole number
+        (b"\x89PNG\r\n", "data: a label is bytes that are no text: give one text"),
+    ],
+)
+def test_what_is_no_label_is_refused(value, message):
+    with pytest.raises(DataError, match=message):
+        label_as_given(value, "data")
+
+
+def test_numbers_are_sorted_as_numbers_and_names_as_names():
+    labels, names = encoded(["10", "9", "x", "-1", 2, "10"], None)
+    assert names == ("-1", "2", "9", "10", "x")
+    assert labels.tolist() == [3, 2, 4, 0, 1, 3]
+    assert labels.dtype == np.int64
+
+
+def test_names_that_are_given_keep_their_order():
+    labels, names = encoded([1, 0, "ant", "zebra"], ("zebra", "ant", "nobody"))
+    assert (labels.tolist(), names) == ([1, 0, 1, 0], ("zebra", "ant", "nobody"))
+
+
+def test_ten_thousand_classes():
+    labels, names = encoded(list(range(10_000)), None)
+    assert len(names) == 10_000
+    assert labels.tolist() == list(range(10_000))
+
+
+def test_large_numbers_are_told_apart():
+    assert as_number("9223372036854775808") != as_number("9223372036854775809")
+    assert as_number("1.0") == as_number("01") == 1
+    assert [as_number(text) for text in ("1_0", "nan", "inf", "x", "")] == [None] * 5
