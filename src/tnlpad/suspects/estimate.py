@@ -18,11 +18,12 @@ where many are, and the humps run into each other, it is the counted one. Humps 
 class among right labels, are found out by the held-out samples: a network that knows the truth contradicts each wrong
 label, and one that does not contradicts even more, so they cannot contradict fewer than are wrong, but by chance.
 
-The interval of the rate follows from the two uncertainties. Downwards it reaches farther where the humps run into each
-other: a network that is so unsure contradicts some labels of clear cases by mistake. Upwards it ends where more wrong
-labels would have been contradicted among all that were held out. Intervals of classes are percentiles of a bootstrap
-over samples. None of them knows about the assumption that clear cases are wrong as often as others. How far it reaches
-downwards was chosen with seeds 1, 2, 5 and 6 of `benchmarks/noise_rates.py`, which has the numbers of others.
+The interval of the rate reaches downwards by the two uncertainties, and farther where the humps run into each other: a
+network that is so unsure contradicts some labels of clear cases by mistake. How far was chosen with seeds 1, 2, 5 and 6
+of `benchmarks/noise_rates.py`, which has the numbers of others. Upwards it ends where more wrong labels would have been
+contradicted among all that were held out, and not before: how much more often than about clear cases people err about
+the others cannot be seen from their labels. (Of CIFAR-10's labels by people, estimates and narrower intervals were too
+low.) Intervals of classes are percentiles of a bootstrap over samples, and know nothing of that.
 """
 
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
         rate, deviation = counted, _chance(counted, len(clear))
     else:
         rate, deviation = _combined(counted, len(clear), humps, shape)
-    interval = _interval(rate, deviation, MISTAKEN * shape, seen, clear)
+    interval = _interval(rate, deviation, MISTAKEN * shape, seen)
     rates, taken_for = _counted(seen, clear, disputed)
     with_matrix = seen.num_classes <= MOST_CLASSES_WITH_INTERVALS
     drawn_rates, drawn_matrices, generator = [], [], np.random.default_rng(seed)
@@ -178,12 +179,10 @@ def _combined(counted: float, samples: int, humps: float, shape: float) -> tuple
     return float(weights @ [counted, humps] / weights.sum()), max(1.0, apart) * float(weights.sum() ** -0.5)
 
 
-def _interval(rate: float, deviation: float, mistaken: float, seen: Predictions, clear: Index) -> tuple[float, float]:
+def _interval(rate: float, deviation: float, mistaken: float, seen: Predictions) -> tuple[float, float]:
     low = rate - NORMAL_QUANTILE * float(np.hypot(deviation, mistaken))
-    high = rate + NORMAL_QUANTILE * deviation
-    if _share_wrong(seen, clear) == 0:
-        high = max(high, 3 / max(1, len(clear)))  # the rule of three
-    return max(0.0, low), max(rate, min(high, _most(seen)))
+    high = _most(seen) if seen.held_out.any() else rate + NORMAL_QUANTILE * deviation
+    return max(0.0, low), min(1.0, max(rate, high))
 
 
 def _most(seen: Predictions) -> float:
