@@ -90,6 +90,28 @@ def methods_table(record: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+SEMI_SUPERVISED_HEAD = """
+## SELF and DivideMix
+
+What does a step cost above the passes of its networks that it cannot do without, on images that lie ready?
+"""
+
+
+def semi_supervised_table(record: dict) -> str:
+    """One machine's measurement of the methods with phases."""
+    lines = [
+        f"\n### {record['machine']}\n",
+        f"{record['network']}, batch {record['batch']}; {versions(record)}; {record['turns']} turns. "
+        f"`{record['command']}`\n",
+        "| | step, ms | bare passes, ms | step / bare passes |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, over in record["over_bare_passes"].items():
+        step, bare = (record["step_ms"][key] for key in (name, f"{name} bare"))
+        lines.append(f"| {name} | {step:,.2f} | {bare:,.2f} | **{spread(over)} |")
+    return "\n".join(lines) + "\n"
+
+
 TRAINING_HEAD = """
 ## Training from data to update
 
@@ -139,6 +161,29 @@ is measured after every epoch comes on top.
 | | at once | images per second together | share of saturated | runs per GPU-hour | GB each |"""
 
 
+PACKING_HEAD = """
+## Sharing a GPU
+
+How do several runs best share one? As processes of their own under CUDA MPS, which is what `--jobs` does; as captured
+steps on streams of one process; or stacked into one model with `torch.func`, where the most that this could give was
+measured: plain SGD on images that lie ready.
+"""
+
+
+def packing_table(record: dict) -> str:
+    """One machine's measurement of ways to share it."""
+    ways = ("processes", "streams", "stacked")
+    lines = [
+        f"\n### {record['machine']}\n",
+        f"{versions(record)}. `{record['command']}`\n",
+        f"| images per second | runs | {' | '.join(ways)} |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for task, rates in record["images_per_second"].items():
+        lines.append(f"| {task} | {rates['runs']} | {' | '.join(f'{rates[way]:,.0f}' for way in ways)} |")
+    return "\n".join(lines) + "\n"
+
+
 def versions(record: dict) -> str:
     """What the numbers depend on."""
     return ", ".join(f"{name} {version}" for name, version in record["versions"].items())
@@ -156,12 +201,17 @@ def records(benchmark: str) -> list[dict]:
 
 def page() -> str:
     """The whole document."""
-    steps = "".join(step_table(record) for record in records("optimizer_step"))
-    loaders = "".join(loader_lines(record) for record in records("loader"))
-    methods = "".join(methods_table(record) for record in records("methods"))
-    training = "".join(training_table(record) for record in records("training"))
-    whole = TRAINING_HEAD + training if training else ""
-    return HEAD + steps + METHODS_HEAD + methods + whole + LOADER_HEAD + loaders
+    sections = (
+        (HEAD, "optimizer_step", step_table),
+        (METHODS_HEAD, "methods", methods_table),
+        (SEMI_SUPERVISED_HEAD, "semi_supervised", semi_supervised_table),
+        (TRAINING_HEAD, "training", training_table),
+        (PACKING_HEAD, "packing", packing_table),
+        (LOADER_HEAD, "loader", loader_lines),
+    )
+    return "".join(
+        head + "".join(map(table, found)) for head, name, table in sections if (found := records(name)) or head is HEAD
+    )
 
 
 if __name__ == "__main__":
