@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import subprocess
 import sys
@@ -121,6 +122,7 @@ def test_commands_take_the_run(tmp_path):
     listed = asked("suspects", result.folder, "--top", 3, "--out", tmp_path / "list", "--format", "csv,html", "--json")
     assert listed.exit_code == 0, listed.output
     assert [each["id"] for each in json.loads(listed.stdout)["listed"]] == [each.id for each in result.ranked(3)]
+    assert {each.id for each in result.ranked()} == {f"s{row}" for row in range(60)}
     assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 3
 
 
@@ -137,8 +139,67 @@ def test_a_temporary_folder_goes_away_with_the_result():
     result = tnlpad.fit(*blobs(), settings=SHORT)
     folder = result.folder
     assert (folder / "summary.json").exists()
+    assert list(folder.parent.iterdir()) == [folder]  # of the samples no copy is made that nobody would open
+    assert repr(result) == f"Result(folder={folder!r})"  # for a prompt, where all samples would fill the screen
     del result
     assert not folder.exists()
+
+
+def test_an_interrupted_fit_leaves_no_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tnlpad.fit(*blobs(), settings=SHORT, on_epoch=interrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_takes_nothing_out_of_a_folder_that_is_given(tmp_path):
+    (tmp_path / "mine").touch()
+    with pytest.raises(ValueError, match="learning_rate"):
+        tnlpad.fit(*blobs(), settings={"learning_rate": -1}, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_every_word_reaches_the_run():
+    names = ["north", "east", "south", "west"]
+    rows, labels = blobs()
+    result = tnlpad.fit(rows, labels, class_names=names, method="cdr", settings={**SHORT, "noise_rate": 0.1})
+    assert result.summary["config"]["method"] == "cdr"
+    assert result.classes.tolist() == names
+    images, labels = patterns()
+    assert tnlpad.fit(images, labels, network="mlp", settings=SHORT).summary["config"]["network"] == "mlp"
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        (["-1", "0", "12"], [-1, 0, 12]),
+        (["1", "none"], ["1", "none"]),
+        (["007", "7"], ["007", "7"]),  # as numbers they would be the same
+        (["-0", "0"], ["-0", "0"]),
+        (["2", "²"], ["2", "²"]),
+        (["-", "--1"], ["-", "--1"]),
+    ],
+)
+def test_classes_are_whole_numbers_only_if_nothing_is_lost_by_it(flipped, names, classes):
+    result = dataclasses.replace(flipped[-1], shipped=dataclasses.replace(flipped[-1].shipped, class_names=names))
+    assert result.classes.tolist() == classes
+
+
+def test_without_suspects_the_table_has_its_columns(flipped):
+    pytest.importorskip("pandas")
+    columns = [each.name for each in dataclasses.fields(Suspect)]
+    empty = flipped[-1].to_pandas(top=0)
+    assert (len(empty), list(empty.columns)) == (0, columns)
+    assert flipped[-1].ranked(0) == []
+
+
+def test_the_accuracy_is_that_of_the_chosen_epoch(flipped):
+    ends = {"chosen": {"validation_accuracy": 0.75}, "last": {"validation_accuracy": 0.5}}
+    assert dataclasses.replace(flipped[-1], summary=ends).validation_accuracy == 0.75
 
 
 def test_features(tmp_path):
@@ -303,7 +364,7 @@ def test_tables_of_yes_and_no_and_numbers():
     result = tnlpad.fit(table, labels, settings=SHORT)
     assert list(result.classes) == ["a", "b"]
     assert result.shipped.columns == ("wide", "red", "few")
-    with pytest.raises(tnlpad.DataError, match="its column 'name' holds no numbers"):
+    with pytest.raises(tnlpad.DataError, match="'x' in column 'name', row 0, is no number"):
         tnlpad.fit(table.assign(name="x"), labels)
 
 

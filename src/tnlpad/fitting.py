@@ -7,6 +7,7 @@
 A thin layer: `fit` does what `tnlpad train DATA` does, and the result says what `tnlpad suspects RUN` says.
 """
 
+import re
 import shutil
 import tempfile
 import weakref
@@ -163,7 +164,7 @@ class Result:
     def classes(self) -> NDArray[Any]:
         """The labels in the order of the model's outputs: whole numbers if all of them are, else texts."""
         names = self.shipped.class_names
-        whole = all(name.removeprefix("-").isascii() and name.removeprefix("-").isdigit() for name in names)
+        whole = all(re.fullmatch("0|-?[1-9][0-9]*", name) for name in names)  # 007 is another label than 7
         return np.array([int(name) for name in names] if whole else names)
 
     @cached_property

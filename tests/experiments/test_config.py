@@ -71,6 +71,7 @@ def test_the_stem_goes_with_the_network():
     assert configure("cifar10", network="wide_resnet28_2").stem_padding is None
     assert configure("cifar10", settings={"network": "lenet"}).stem_padding is None
     assert configure("cifar10", settings={"stem_padding": "0"}).stem_padding == 0
+    assert configure("mnist", settings={"network": "resnet18", "stem_padding": "0"}).stem_padding == 0
 
 
 @pytest.mark.parametrize(
@@ -273,6 +274,12 @@ def test_what_has_a_word_of_its_own_is_not_set(name, way):
         configure("mnist", settings={name: "1"})
 
 
+@pytest.mark.parametrize("name", ["options", "noise_file_sha256", "data"])
+def test_what_follows_from_other_words_is_not_set(name):
+    with pytest.raises(ValueError, match=f"'{name}' is no setting of this run"):
+        configure("mnist", settings={name: "1"})
+
+
 def test_no_name_means_two_things():
     run = {field.name for field in dataclasses.fields(RunConfig)}
     for entry in METHODS.values():
@@ -419,9 +426,12 @@ def test_a_file_is_read_as_strictly_as_a_command_line():
         ({"epochs": None}, "epochs=None"),
         ({"epochs": 0}, "at least 1"),
         ({"speed": 3}, "speed is missing or unknown"),
+        ({"dataset": "digitz"}, "(?i)did you mean digits"),
         ({"method": "tnlpat"}, "did you mean tnlpad"),
         ({"network": "lenett"}, "did you mean lenet"),
         ({"options": {}}, "options="),
+        ({"options": [1]}, r"options=\[1\]: tnlpad has c1, "),
+        ({"data": 3}, "data=3: own data are described by"),
         ({"options": {**plain["options"], "c2": "strong"}}, "c2='strong'"),
         ({"noise": 4}, "noise=4"),
     ]:
@@ -492,6 +502,12 @@ def test_the_command_makes_the_same_run(words, settings):
     by_setting = read_settings(value for name, value in said if name == "--set")
     for device in ("cpu", "cuda") if config.compiled else ("cpu",):
         assert configure(dataset, settings=by_setting, device=device, **by_name).run_id == config.run_id
+
+
+def test_a_name_with_spaces_is_quoted_in_the_command(tmp_path):
+    np.save(tmp_path / "my matrix.npy", np.eye(10))
+    config = configure("digits", noise=f"matrix:{tmp_path / 'my matrix.npy'}")
+    assert config.noise in shlex.split(command(config))
 
 
 def test_a_gpu_has_settings_of_its_own_and_they_name_the_run():

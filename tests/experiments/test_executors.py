@@ -38,6 +38,14 @@ def where(job):
     return job, os.getpid(), torch.get_num_threads()
 
 
+def compile_threads(job):
+    return os.environ["TORCHINDUCTOR_COMPILE_THREADS"]
+
+
+def interrupt(job):
+    raise KeyboardInterrupt
+
+
 def sleep(seconds):
     time.sleep(seconds)
     return seconds
@@ -128,14 +136,23 @@ def use_cuda_and_fail(job):
     raise RuntimeError(str(os.getpid()))
 
 
+forgotten = []
+
+
+def pretend_to_use_cuda(job):
+    torch.cuda.is_initialized = lambda: True
+    torch.cuda.empty_cache = lambda: forgotten.append(job)
+    return list(forgotten)
+
+
 # When all goes well
 
 
 def test_no_workers_is_this_process_with_one_thread_and_keeps_the_order():
     torch.set_num_threads(2)
     try:
-        outcomes = list(execute(where, [3, 1, 2], workers=0))
-        assert [outcome.value for outcome in outcomes] == [(job, os.getpid(), 1) for job in (3, 1, 2)]
+        seen = [(outcome.value, torch.get_num_threads()) for outcome in execute(where, [3, 1, 2], workers=0)]
+        assert seen == [((job, os.getpid(), 1), 2) for job in (3, 1, 2)]  # the consumer has its threads in between
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
@@ -197,6 +214,20 @@ def test_what_jobs_print_is_not_mixed_with_results(capfd):
     assert (printed.out, printed.err) == ("", "a line\n")
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("3", "3")])
+def test_a_worker_compiles_on_one_core_unless_told_otherwise(monkeypatch, given, used):
+    """Each would start a process for every core."""
+    monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", given)
+    [outcome] = execute(compile_threads, [1], workers=1)
+    assert outcome.value == used
+
+
+def test_a_job_leaves_the_next_one_the_memory_of_the_gpu():
+    assert [outcome.value for outcome in execute(pretend_to_use_cuda, [1, 2], workers=1)] == [[], [1]]
+
+
 # Jobs that fail
 
 
@@ -224,6 +255,7 @@ def test_what_cannot_be_sent_is_an_error_and_the_worker_goes_on():
     assert left.error == "SystemExit: enough"
     assert "pickle" in local.error
     assert unreadable.error == "ValueError: cannot be read here"
+    assert "in _unreadable" in unreadable.traceback
     assert (len(large.value), large.error) == (5_000_000, None)
     assert {outcome.attempts for outcome in outcomes} == {1}
 
@@ -249,7 +281,7 @@ def test_a_function_that_the_worker_cannot_find_is_an_error(monkeypatch):
 def test_a_job_whose_process_dies_every_time_is_reported_and_the_others_go_on(job, cause):
     outcomes = {outcome.job: outcome for outcome in execute(act, [job, *range(4)], workers=2, retries=1)}
     failed = outcomes.pop(job)
-    assert cause in failed.error
+    assert f"{cause}; attempts: 2." in failed.error
     assert (failed.value, failed.attempts) == (None, 2)
     assert {job: outcome.value for job, outcome in outcomes.items()} == {number: number for number in range(4)}
 
@@ -268,6 +300,19 @@ def test_a_killed_worker_is_replaced_and_its_job_done_by_another(tmp_path):
         assert (outcome.error, outcome.attempts) == (None, 2)
         first, second = map(int, outcome.job.read_text().split())
         assert outcome.value == second != first
+
+
+def test_what_is_tried_again_comes_behind_the_others(tmp_path):
+    """In want of memory, later is better."""
+    first, *others = jobs = [tmp_path / name for name in ("a", "b", "c")]
+    for job in others:
+        job.write_text("not the first attempt\n")
+    assert [outcome.job for outcome in execute(die_at_first, jobs, workers=1)] == [*others, first]
+
+
+def test_ctrl_c_is_not_a_job_that_fails():
+    with pytest.raises(KeyboardInterrupt):
+        list(execute(interrupt, [1, 2], workers=0))
 
 
 def test_a_worker_killed_from_outside(tmp_path):
@@ -327,13 +372,27 @@ print(sorted(each.value for each in execute(hold_a_semaphore, [1, 2, 3, 4], work
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[1, 2, 3, 4]\n", "")
 
 
+def test_a_driver_that_ends_without_a_word_waits_for_no_job():
+    script = """
+from tests.experiments.test_executors import sleep
+from tnlpad.experiments.executors import execute
+if __name__ == "__main__":
+    outcomes = execute(sleep, [0.0, 3600.0], workers=2)
+    next(outcomes)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", script], env=environment, timeout=100).returncode == 0
+
+
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
 from tests.experiments import test_executors
 from tnlpad.experiments.executors import execute
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if the tests run in a shell's background
     function, *names = sys.argv[1:]
     for outcome in execute(getattr(test_executors, function), list(map(Path, names)), workers=2):
         raise SystemExit(f"ended: {outcome}")
@@ -381,5 +440,11 @@ def test_numbers_below_zero_are_refused(name, options):
         execute(where, [1], **options)
 
 
-def test_there_is_a_core():
-    assert available_cores() >= 1
+def test_cores_are_those_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert available_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on a Mac
+    assert available_cores() == 64
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert available_cores() == 1

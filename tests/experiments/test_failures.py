@@ -6,6 +6,7 @@ import pytest
 from tnlpad.data.errors import DataError
 from tnlpad.experiments.executors import Outcome
 from tnlpad.experiments.failures import DiskFull, Failure, Result, answer_of, failed, kept
+from tnlpad.noise.errors import NoiseDataError
 from tnlpad.records.store import RecordError
 from tnlpad.training.loop import Diverged
 
@@ -17,7 +18,7 @@ def answered(error, **options):
         return failed(raised, **options)
 
 
-@pytest.mark.parametrize("kind", [DataError, RecordError, Diverged, ValueError, PermissionError])
+@pytest.mark.parametrize("kind", [DataError, NoiseDataError, RecordError, Diverged, ValueError, PermissionError])
 def test_what_a_person_can_mend_is_told_in_words(kind):
     assert answered(kind("no luck")) == Result("failed", error="no luck")
     assert answered(kind()) == Result("failed", error=kind.__name__)
@@ -38,6 +39,13 @@ def test_a_full_disk_is_the_end():
         answer_of(Outcome(job=1, value=result, error=None, attempts=1))
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_the_end_whatever_was_made_of_it(code):
+    error = RecordError("cannot be written")
+    error.__cause__ = OSError(code, "no space")
+    assert answered(error) == Result("disk full", error="cannot be written")
+
+
 def test_a_worker_without_an_answer_has_failed():
     outcome = Outcome(job=1, value=None, error="killed", attempts=3, traceback="where")
     assert answer_of(outcome) == Result("failed", error="killed", traceback="where")
@@ -52,6 +60,10 @@ def test_a_traceback_is_kept_where_there_is_one_and_it_can_be_written():
     def full(text):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    def in_the_way(text):
+        raise RecordError("a file is in the way")
+
     assert kept(None, full) is None
     assert kept("where", full) is None
+    assert kept("where", in_the_way) is None
     assert kept("where", Path) == Path("where")

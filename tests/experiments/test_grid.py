@@ -13,6 +13,7 @@ from tnlpad.experiments.executors import Outcome, execute
 from tnlpad.experiments.failures import DiskFull, Failure, Result
 from tnlpad.experiments.grid import Job, carry_out, folder_of, moved, run_grid, standing
 from tnlpad.experiments.run import run
+from tnlpad.noise.errors import NoiseDataError
 from tnlpad.records.store import RunFolder
 
 HERE = partial(execute, workers=0)
@@ -86,6 +87,15 @@ def test_damaged_runs_say_what_is_wrong(tmp_path, file, content, problem):
     assert str(folder.path / file) in now.problem
 
 
+def test_a_folder_that_cannot_be_looked_into_is_damaged_too(tmp_path, monkeypatch):
+    def denied(folder):
+        raise PermissionError(f"{folder.lock_file}: denied")
+
+    monkeypatch.setattr(RunFolder, "in_use", property(denied))
+    problem = f"{tmp_path / 'a' / 'lock'}: denied"
+    assert standing("a", tmp_path) == grid.Standing(state="damaged", problem=problem)
+
+
 # One job
 
 
@@ -100,8 +110,8 @@ def test_a_job_is_carried_out_and_leaves_no_checkpoint(tmp_path):
 
 
 def test_what_a_worker_passes_on(tmp_path, monkeypatch):
-    """Where to run and how often to save; its answer is the accuracy of the chosen epoch."""
-    told = []
+    """Where to run and how often to save; its answer is the accuracy of the chosen epoch, and how long it took."""
+    told, clock = [], iter([10.0, 13.0, 20.0, 21.0])
 
     def run(config, out, **options):
         told.append((config, out, options))
@@ -109,10 +119,13 @@ def test_what_a_worker_passes_on(tmp_path, monkeypatch):
         return SimpleNamespace(summary=lambda: ends)
 
     monkeypatch.setattr("tnlpad.experiments.run.run", run)
+    monkeypatch.setattr(grid, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     given = Job(small().run_id, small().to_json(), str(tmp_path / "runs"), str(tmp_path / "data"), "cuda:1")
-    assert carry_out(given).test_accuracy == 0.75
+    assert carry_out(given) == Result("done", test_accuracy=0.75, seconds=3.0)
+    assert carry_out(given._replace(root=None)) == Result("done", test_accuracy=0.75, seconds=1.0)
     options = {"root": tmp_path / "data", "device": "cuda:1", "checkpoint_every_seconds": 60.0}
-    assert told == [(small(), tmp_path / "runs", options)]
+    runs = small(), tmp_path / "runs"
+    assert told == [(*runs, options), (*runs, {**options, "root": None})]
 
 
 def test_jobs_mean_the_same_place_elsewhere(tmp_path, monkeypatch):
@@ -124,7 +137,8 @@ def test_jobs_mean_the_same_place_elsewhere(tmp_path, monkeypatch):
             jobs.append(each)
             yield Outcome(job=each, value=Result("done", test_accuracy=0.5, seconds=1.0), error=None, attempts=1)
 
-    assert len(list(run_grid([small()], Path("runs"), execute=note, root=Path("data"), device="cuda:1"))) == 1
+    (ended,) = run_grid([small()], Path("runs"), execute=note, root=Path("data"), device="cuda:1")
+    assert (ended.test_accuracy, ended.seconds) == (0.5, 1.0)
     config = small()
     assert jobs == [Job(config.run_id, config.to_json(), str(tmp_path / "runs"), str(tmp_path / "data"), "cuda:1")]
 
@@ -158,10 +172,13 @@ def test_what_a_person_can_mend_is_an_answer_and_a_bug_is_not(tmp_path, monkeypa
 
 
 def test_a_wrong_value_after_the_beginning_is_a_bug(tmp_path, monkeypatch):
-    """Before it, it is a setting that is refused."""
+    """Before it, it is a setting that is refused; and a file of noise that has changed is no bug at any time."""
 
     def wrong(*_, **__):
         raise ValueError("not what it should be")
+
+    def other_file(*_, **__):
+        raise NoiseDataError("another file")
 
     with monkeypatch.context() as patch:
         patch.setattr("tnlpad.experiments.run.prepare_method", wrong)
@@ -170,6 +187,8 @@ def test_a_wrong_value_after_the_beginning_is_a_bug(tmp_path, monkeypatch):
     result = carry_out(job(small(), tmp_path))
     assert (result.state, result.error) == ("failed", "not what it should be")
     assert "in wrong" in result.traceback
+    monkeypatch.setattr("tnlpad.experiments.run.train", other_file)
+    assert carry_out(job(small(), tmp_path)) == Result("failed", error="another file")
 
 
 def test_a_job_can_be_moved(tmp_path):
@@ -231,23 +250,43 @@ def test_runs_of_another_driver_are_waited_for(tmp_path, monkeypatch, end):
     mine, theirs = small(1), small(2)
     lock = RunFolder(tmp_path / theirs.run_id).lock()
     lock.__enter__()
-    waited = []
+    waited, asked = [], []
+
+    def watched(function, jobs):
+        asked.append([each.run_id for each in jobs])
+        return execute(function, jobs, workers=0)
 
     def on_wait(count):
         waited.append(count)
+        assert asked == [[mine.run_id]]
         lock.__exit__(None, None, None)
         if end == "finished":
             run(theirs, tmp_path)
 
-    ended = list(run_grid([theirs, mine], tmp_path, execute=HERE, on_wait=on_wait))
+    ended = list(run_grid([theirs, mine], tmp_path, execute=watched, on_wait=on_wait))
     assert waited == [1]
     assert [each.run_id for each in ended] == [mine.run_id, theirs.run_id]
     assert [each.failure for each in ended] == [None, None]
     assert ended[1].attempts == (0 if end == "finished" else 1)
 
 
+def test_what_another_driver_finishes_meanwhile_is_not_waited_for(tmp_path):
+    mine, theirs = small(1), small(2)
+    lock = RunFolder(tmp_path / theirs.run_id).lock()
+    lock.__enter__()
+
+    def both(function, jobs):
+        lock.__exit__(None, None, None)
+        run(theirs, tmp_path)
+        yield from execute(function, jobs, workers=0)
+
+    ended = run_grid([theirs, mine], tmp_path, execute=both, on_wait=lambda count: pytest.fail(f"waits for {count}"))
+    assert [each.run_id for each in ended] == [mine.run_id, theirs.run_id]
+
+
 def test_the_executor_is_closed_when_the_consumer_stops(tmp_path):
-    closed = []
+    """Even if it is held by someone else, such as the traceback of an error."""
+    closed, held = [], []
 
     def watched(function, jobs):
         try:
@@ -255,7 +294,11 @@ def test_the_executor_is_closed_when_the_consumer_stops(tmp_path):
         finally:
             closed.append(True)
 
-    ends = run_grid([small(1), small(2)], tmp_path, execute=watched)
+    def executor(function, jobs):
+        held.append(watched(function, jobs))
+        return held[0]
+
+    ends = run_grid([small(1), small(2)], tmp_path, execute=executor)
     next(ends)
     ends.close()
     assert closed == [True]
@@ -263,15 +306,15 @@ def test_the_executor_is_closed_when_the_consumer_stops(tmp_path):
 
 def test_a_run_that_is_busy_elsewhere_is_not_asked_for_without_a_pause(tmp_path, monkeypatch):
     """On a machine with a folder of its own another process may be at it, of which nothing is seen here."""
-    monkeypatch.setattr(grid, "SECONDS_BETWEEN_LOOKS", 0)
-    rounds, waited = [], []
+    rounds, waited, slept = [], [], []
+    monkeypatch.setattr(grid, "time", SimpleNamespace(sleep=slept.append))
 
     def busy_twice(function, jobs):
         rounds.append(len(jobs))
         yield Outcome(job=jobs[0], value=Result("busy" if len(rounds) < 3 else "done"), error=None, attempts=1)
 
     list(run_grid([small()], tmp_path, execute=busy_twice, on_wait=waited.append))
-    assert (rounds, waited) == ([1, 1, 1], [1, 1])
+    assert (rounds, waited, slept) == ([1, 1, 1], [1, 1], [grid.SECONDS_BETWEEN_LOOKS] * 2)
 
 
 # Bugs and full disks

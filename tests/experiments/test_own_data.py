@@ -10,6 +10,7 @@ from tests.data.own_files import class_folders, picture, save
 from tnlpad.cli import app
 from tnlpad.data.errors import DataError
 from tnlpad.data.own import open_dataset
+from tnlpad.data.reporting import Silent
 from tnlpad.experiments.config import command, configure, departures, from_json
 from tnlpad.experiments.own_data import prepare_own_data, trainable_parts
 from tnlpad.experiments.run import run
@@ -55,6 +56,17 @@ def test_a_run_on_a_folder_from_end_to_end(tmp_path):
     assert remembered["path"] == str(data)
     assert remembered["fingerprint"] == own.shape.fingerprint
     assert remembered["class_names"] == ["cat", "dog"]
+
+
+def test_how_far_the_decoding_has_come_is_told(tmp_path):
+    own, told = open_dataset(class_folders(tmp_path / "data", count=10)), []
+
+    class Heard(Silent):
+        def progress(self, task, done, total):
+            told.append((done, total))
+
+    run(configure(own.shape, settings={"epochs": 1}), tmp_path / "runs", own=own, reporter=Heard())
+    assert told[-1] == (20, 20)
 
 
 def test_parts_of_the_data_are_used_as_such(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from tnlpad.data.own import DataShape
 from tnlpad.experiments.config import configure
-from tnlpad.experiments.own_recipe import image_size, own_recipe
+from tnlpad.experiments.own_recipe import image_size, looks_every, own_recipe
 
 FILES = DataShape(
     fingerprint="0" * 64, kind="files", samples=2000, validation=0, test=0, classes=5, channels=3, height=500, width=500
@@ -13,6 +13,25 @@ FILES = DataShape(
 
 def shape(**changes):
     return dataclasses.replace(FILES, **changes)
+
+
+def test_two_thousand_photographs():
+    """The whole recipe, with what was chosen by the benchmark written out."""
+    assert own_recipe(FILES) == {
+        "network": "small_resnet",
+        "epochs": 75,
+        "batch_size": 32,
+        "learning_rate": 0.05,
+        "milestones": (56,),
+        "decay": 0.1,
+        "momentum": 0.9,
+        "weight_decay": 1e-3,
+        "resize": 64,
+        "crop": None,
+        "crop_padding": 8,
+        "flip": True,
+    }
+    assert configure(FILES).options["c2"] == 0.3
 
 
 @pytest.mark.parametrize(
@@ -40,16 +59,37 @@ def test_large_photographs_are_made_small(side, pixels):
     assert image_size(shape(height=side, width=side)) == pixels
 
 
-def test_what_does_not_fit_into_memory_is_streamed():
-    recipe = own_recipe(shape(samples=1_000_000))
-    assert (recipe["resize"], recipe["crop"], recipe["crop_padding"]) == (73, 64, 0)
-    assert own_recipe(FILES)["crop"] is None
+def test_from_five_thousand_samples_on_batches_are_larger():
+    assert [own_recipe(shape(samples=samples))["batch_size"] for samples in (4999, 5000)] == [32, 64]
+
+
+def test_the_rate_goes_with_the_network():
+    features, tiny = shape(kind="features", channels=30), shape(height=8)
+    assert [own_recipe(each)["learning_rate"] for each in (features, tiny)] == [0.03, 0.03]
+
+
+@pytest.mark.parametrize(("epochs", "every"), [(20, 1), (99, 1), (100, 2), (250, 5)])
+def test_every_sample_is_looked_at_some_fifty_times_at_most(epochs, every):
+    assert looks_every(epochs) == every
+
+
+@pytest.mark.parametrize(("channels", "most"), [(3, 2**32 // (3 * 64 * 64)), (1, 2**32 // (64 * 64))])
+def test_what_does_not_fit_into_memory_is_streamed(channels, most):
+    kept, streamed = (own_recipe(shape(channels=channels, samples=most + more)) for more in (0, 1))
+    assert (kept["resize"], kept["crop"]) == (64, None)
+    assert (streamed["resize"], streamed["crop"], streamed["crop_padding"]) == (73, 64, 0)
+
+
+def test_images_that_are_in_memory_already_are_taken_as_they_are():
+    recipe = own_recipe(shape(kind="images", height=28, width=28, samples=10_000_000))
+    assert (recipe["resize"], recipe["crop"], recipe["crop_padding"]) == (None, None, 3)
 
 
 def test_writing_is_not_mirrored():
     gray = own_recipe(shape(channels=1))
     assert (gray["flip"], gray["crop_padding"]) == (False, 0)
-    assert own_recipe(FILES)["flip"]
+    features = own_recipe(shape(kind="features", channels=3, height=1, width=1))
+    assert not features["flip"]  # three numbers are no colour
 
 
 @pytest.mark.parametrize("kind", ["files", "images", "features"])

@@ -36,6 +36,8 @@ def machine(monkeypatch):
         ({"free": [139]}, ["mnist", "cifar10"], 9),  # the largest network decides
         ({"free": [139], "cores": 4}, ["mnist"], 5),
         ({"free": [24]}, ["cifar10"], 4),
+        ({"free": [23.5]}, ["cifar10"], 3),
+        ({"free": [24]}, ["mnist", "cifar10"], 4),
         ({"free": [8, 24]}, ["cifar10"], 4),
         ({"free": [139]}, ["food101"], 5),
         ({"free": [3]}, ["cifar10"], 1),
@@ -46,6 +48,19 @@ def machine(monkeypatch):
 def test_as_many_as_fill_the_gpu_and_fit(machine, gpu, datasets, expected):
     machine(**gpu)
     assert runs_at_once(configs(*datasets)) == expected
+
+
+@pytest.mark.parametrize("said", ["[N/A]\n", "", subprocess.CalledProcessError(9, "nvidia-smi")])
+def test_a_gpu_that_does_not_say_what_is_free_is_not_shared(machine, monkeypatch, said):
+    def answer(command, *, check, **_):
+        if isinstance(said, Exception):
+            assert check
+            raise said
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    machine(free=[139])
+    monkeypatch.setattr(packing.subprocess, "run", answer)
+    assert runs_at_once(configs("mnist")) == 1
 
 
 def test_never_more_than_there_are(machine):

@@ -35,6 +35,7 @@ KINDS = {
     "files": (lambda folder: class_folders(folder / "data", count=20), {"resize": 10}),
     "gray files": (lambda folder: gray_folders(folder / "data"), {"resize": 10}),
     "streamed files": (lambda folder: class_folders(folder / "data", count=20), STREAMED),
+    "gray streamed files": (lambda folder: gray_folders(folder / "data"), STREAMED),
 }
 
 

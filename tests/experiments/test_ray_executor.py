@@ -1,12 +1,16 @@
 import errno
+import logging
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +19,9 @@ from filelock import FileLock
 
 from tests.experiments.test_run import content
 from tests.experiments.time_limit import time_limit
+from tnlpad.experiments import ray_executor as module
 from tnlpad.experiments.config import configure, from_json
+from tnlpad.experiments.executors import Outcome
 from tnlpad.experiments.ray_executor import RayUnavailable, SendBack, execute_on_ray
 from tnlpad.experiments.run import run
 from tnlpad.records.store import RunFolder, RunInUse, find_runs
@@ -191,6 +197,11 @@ def test_jobs_that_fail_are_reported_and_the_others_go_on(on_ray):
 
 
 @pytest.mark.ray
+def test_a_job_has_one_thread_however_many_cores_it_is_given(on_ray):
+    assert [outcome.value for outcome in on_ray(act, ["threads"], cpus_per_run=2)] == [1]
+
+
+@pytest.mark.ray
 def test_runs_share_a_gpu_by_fractions(on_ray, tmp_path):
     assert [outcome.value for outcome in on_ray(meet, [tmp_path, tmp_path], gpus_per_run=0.5)] == ["0", "0"]
 
@@ -267,7 +278,204 @@ def released(jobs):
             pass
 
 
+# Under a Ray of our own, which does as it is told
+
+
+class FakeRay:
+    """As much of Ray as the executor uses; `failures` are raised one after the other in place of answers."""
+
+    class exceptions:
+        RayError = type("RayError", (Exception,), {})
+        WorkerCrashedError = type("WorkerCrashedError", (RayError,), {})
+        NodeDiedError = type("NodeDiedError", (RayError,), {})
+        OutOfMemoryError = type("OutOfMemoryError", (RayError,), {})
+        ObjectLostError = type("ObjectLostError", (RayError,), {})
+
+    def __init__(self, failures=(), refuses=None):
+        self.failures, self.refuses = list(failures), refuses
+        self.connected, self.told, self.tasks = False, [], {}
+        self.machines = [{"Alive": True, "Resources": {"CPU": 2.0}}]
+
+    def is_initialized(self):
+        return self.connected
+
+    def init(self, **options):
+        self.told.append(options)
+        if self.refuses is not None:
+            raise self.refuses
+        self.connected = True
+
+    def shutdown(self):
+        self.connected = False
+
+    def nodes(self):
+        return self.machines
+
+    def remote(self, **options):
+        self.told.append(options)
+        return lambda function: SimpleNamespace(remote=partial(self._start, function))
+
+    def _start(self, function, task):
+        self.tasks[len(self.tasks)] = (function, task)
+        return len(self.tasks) - 1
+
+    def wait(self, references, **_):
+        return references[:1], references[1:]
+
+    def get(self, reference):
+        if self.failures:
+            raise self.failures.pop(0)
+        function, task = self.tasks[reference]
+        return function(task)
+
+    def cancel(self, reference, *, force):
+        self.told.append(("cancelled", reference, force))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Makes one that is used in place of Ray."""
+
+    def made(**options):
+        ray = FakeRay(**options)
+        monkeypatch.setattr(module, "_ray", lambda: ray)
+        return ray
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return made
+
+
+def test_a_cluster_is_joined_quietly_and_left_again(fake, monkeypatch):
+    ray = fake()
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with closing(execute_on_ray(act, [1, 2], address=None, gpus_per_run=0)) as outcomes:
+        assert next(outcomes).value == 1
+        assert ray.connected
+    assert not ray.connected
+    joined, task, cancelled = ray.told
+    # What jobs print would be mixed with results; Ray would try again itself and not say how often.
+    assert joined == {
+        "address": "auto",
+        "include_dashboard": False,
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
+    assert task == {"num_gpus": 0, "num_cpus": 1, "max_retries": 0}
+    assert cancelled == ("cancelled", 1, True)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("another version"), ValueError("no such thing"), ConnectionError("no")])
+def test_a_cluster_that_cannot_be_joined_is_named(fake, error):
+    fake(refuses=error)
+    message = rf"No Ray cluster at this machine \({error}\).*ray start --head"
+    with pytest.raises(RayUnavailable, match=message):
+        next(execute_on_ray(act, [1], address=None, gpus_per_run=0))
+
+
+@pytest.mark.parametrize("name", ["WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError"])
+def test_what_is_lost_on_the_way_is_started_again(fake, name):
+    lost = getattr(FakeRay.exceptions, name)
+    fake(failures=[lost()])
+    [outcome] = execute_on_ray(act, [1], address=None, gpus_per_run=0)
+    assert (outcome.value, outcome.attempts) == (1, 2)
+    fake(failures=[lost(), lost()])
+    [outcome] = execute_on_ray(act, [1], address=None, gpus_per_run=0, retries=1)
+    assert outcome.error == f"The job's process was lost ({name}); attempts: 2."
+
+
+def test_what_ray_itself_cannot_do_is_a_failure_of_that_job_alone(fake):
+    fake(failures=[FakeRay.exceptions.RayError("no module named tnlpad")])
+    bad, good = execute_on_ray(act, [1, 2], address=None, gpus_per_run=0)
+    assert (bad.value, bad.attempts) == (None, 1)
+    assert "no module named tnlpad" in bad.error
+    assert good.value == 2
+
+
+def test_a_machine_that_is_gone_has_no_room(fake):
+    ray = fake()
+    ray.machines.append({"Alive": False, "Resources": {"CPU": 8.0, "GPU": 1.0}})
+    with pytest.raises(RayUnavailable, match=r"1 GPUs and 1 CPUs, but no machine .*\(0 GPUs and 2 CPUs\)"):
+        next(execute_on_ray(act, [1], address=None, gpus_per_run=1))
+    assert not ray.connected
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("10.0.0.1:6379", ("10.0.0.1", 6379)),
+        ("[::1]:6379", ("::1", 6379)),
+        ("ray://head:10001", ("head", 10001)),
+        ("auto", None),
+        (None, None),
+    ],
+)
+def test_who_is_asked_whether_anybody_listens(monkeypatch, address, place):
+    asked = []
+
+    def connect(place, seconds):
+        asked.append(place)
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    module._require_answer(address)
+    assert asked == ([] if place is None else [place])
+
+
+# Where runs are made that are sent back
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path / f"tnlpad-{os.getuid()}"
+
+
+def test_the_folder_is_nobody_else_s(scratch, monkeypatch):
+    assert module._scratch() == module._scratch() == scratch
+    assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    with pytest.raises(PermissionError, match=r"tnlpad-4711 belongs to another user. Set TMPDIR"):
+        module._scratch()
+
+
+def test_a_run_that_does_not_end_is_left_for_the_next_attempt(scratch, tmp_path):
+    config = configure("digits", noise="symmetric:0.4")
+    job = Training(config.to_json(), tmp_path / "runs", tmp_path, "")
+
+    def begin(job):
+        RunFolder(job.folder).begin(job.config)
+        return "diverged"
+
+    sent = module._make_and_pack(begin, SendBack(folder=folder, moved=moved), job)
+    assert sent == ("diverged", None)
+    assert RunFolder(scratch / config.run_id).begun
+    assert not job.folder.exists()
+
+
+def test_closing_closes_what_it_receives_from():
+    closed = []
+
+    def sending():
+        try:
+            yield Outcome(job=1, value=(2, None), error=None, attempts=1)
+        finally:
+            closed.append(True)
+
+    held = sending()
+    with closing(module._received(held, SendBack(folder=folder, moved=moved))) as outcomes:
+        assert next(outcomes).value == 2
+    assert closed == [True]
+
+
 # Without a cluster
+
+
+def test_nothing_is_told_to_ray_s_makers_unless_wanted(ray, monkeypatch):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    assert (module._ray(), os.environ["RAY_USAGE_STATS_ENABLED"]) == (ray, "1")
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    module._ray()
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
 def test_nobody_at_the_address(ray):

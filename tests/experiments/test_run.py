@@ -1,10 +1,14 @@
 import builtins
+import dataclasses
 import functools
 import json
 import os
+import platform
 import random
 import signal
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,11 +16,12 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+import tnlpad
 import tnlpad.experiments.run as running
 import tnlpad.records.store as store
 import tnlpad.training.checkpoint as checkpoint
 from tnlpad.data import load
-from tnlpad.experiments.config import configure
+from tnlpad.experiments.config import command, configure
 from tnlpad.experiments.run import run
 from tnlpad.methods import METHODS
 from tnlpad.networks import build
@@ -203,6 +208,31 @@ def test_the_summary_by_hand(epochs, stopped):
     assert summary["wrong_labels"] == pytest.approx((data.noisy.given != data.noisy.clean).mean())
     assert 0.35 < summary["wrong_labels"] < 0.45
     assert summary["settings"] == {"epochs": epochs, "batch_size": 256, "patience": 9}
+    assert summary["command"] == command(config)
+    assert summary["machine"] == platform.machine()
+    assert summary["versions"] == {
+        "tnlpad": tnlpad.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def test_the_machine_is_the_gpu_that_it_ran_on(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: f"GPU {device}")
+    config, cpu = small("standard"), torch.device("cpu")
+    data = running.prepare_data(config, None, cpu)
+    method = running.prepare_method(config, data, torch.Generator(), cpu)
+    gpu = torch.device("cuda:1")
+    assert running.summarise(config, method, ended(0.5), data, gpu, 1.0)["machine"] == "GPU cuda:1"
+
+
+def test_the_rule_of_selection_says_by_which_labels():
+    config, device = small("standard"), torch.device("cpu")
+    method = running.prepare_method(config, running.prepare_data(config, None, device), torch.Generator(), device)
+    clean = dataclasses.replace(config, validation="clean")
+    rules = [running._selection(each, method) for each in (config, clean)]
+    assert rules == [f"first epoch of the highest {kind} validation accuracy" for kind in ("noisy", "clean")]
 
 
 def test_the_schedule_is_that_of_the_settings():
@@ -231,6 +261,55 @@ def test_what_training_is_told(tmp_path, monkeypatch):
     assert (told["deterministic"], torch.backends.cudnn.deterministic) == (True, False)
     assert told["loader"].order is told["streams"]["order"]
     assert torch.equal(told["global"], torch_stream(3, "global").get_state())
+
+
+def test_every_word_reaches_where_it_is_used(tmp_path, monkeypatch):
+    prepare_data, prepare_method, told = running.prepare_data, running.prepare_method, {}
+
+    def data(config, root, device):
+        told["data"] = root
+        return prepare_data(config, root, device)
+
+    def method(config, data, generator, device, root, weights):
+        told["method"] = (root, weights)
+        return prepare_method(config, data, generator, device, root, weights)
+
+    def train(*_, **options):
+        told.update(options)
+        raise Stop
+
+    monkeypatch.setattr(running, "prepare_data", data)
+    monkeypatch.setattr(running, "prepare_method", method)
+    monkeypatch.setattr(running, "compiling", lambda config: nullcontext(lambda: None))
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda *_, **__: None)
+    monkeypatch.setattr(running, "train", train)
+    root, weights, prepared, on_step = tmp_path / "data", tmp_path / "weights", [], lambda *_: None
+    with pytest.raises(Stop):
+        run(
+            small(compiled=True),
+            tmp_path / "runs",
+            root=root,
+            weights=weights,
+            engine="eager",
+            on_prepared=lambda *given: prepared.append([type(each).__name__ for each in given]),
+            on_step=on_step,
+        )
+    assert (told["data"], told["method"]) == (root, (root, weights))
+    assert (told["compiled"], told["engine"], told["on_step"]) == (True, "eager", on_step)
+    assert prepared == [["Tnlpad", "Data", "Sets"]]
+
+
+def test_who_waits_for_compiled_code_is_told_before_the_first_epoch_is(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(running, "compiling", lambda config: nullcontext(lambda: said.append("compiled")))
+    run(small(epochs=1), tmp_path, on_epoch=lambda record: said.append(record["epoch"]))
+    assert said == ["compiled", 1]
+
+
+def test_the_seconds_of_this_process(tmp_path, monkeypatch):
+    clock = iter([100.0, 107.0])
+    monkeypatch.setattr(running, "time", SimpleNamespace(time=lambda: next(clock)))
+    assert run(small(), tmp_path).summary()["seconds"]["this_process"] == 7.0
 
 
 def test_a_method_draws_from_its_own_stream(tmp_path, monkeypatch):
@@ -265,6 +344,15 @@ def test_scores_are_about_the_given_labels_of_each_part(tmp_path):
     looks = {1: (1, 2), 2: (2, 2), 3: (3, 3)}[epoch]  # after the first, the second and whichever was the best
     facts = {"run_id": config.run_id, "chosen_epoch": epoch, "every": 2}
     assert scores.facts == {**facts, "epochs_until_chosen": looks[0], "epochs_to_end": looks[1]}
+
+
+def test_scores_asked_for_too_late_are_left_out(tmp_path):
+    """All epochs are over, and the end was not: there is no look left to take."""
+    with pytest.raises(Stop):
+        run(small(), tmp_path, on_epoch=stop_after(3))
+    folder = run(small(), tmp_path, census_every=1)
+    assert folder.finished
+    assert not list(folder.path.glob("*.parquet"))
 
 
 def test_patience(tmp_path):
@@ -362,6 +450,16 @@ def test_a_damaged_finished_run_is_reported(tmp_path, damage, message):
     folder = run(small(), tmp_path)
     damage(folder)
     with pytest.raises(RecordError, match=message):
+        run(small(), tmp_path)
+
+
+def test_a_finished_run_that_is_another_one_throughout_is_reported(tmp_path):
+    """Its parts agree with each other, and not with what was asked for."""
+    folder = run(small(), tmp_path)
+    other = {**folder.config(), "learning_rate": 0.5}
+    folder.config_file.write_text(json.dumps(other))
+    folder.summary_file.write_text(json.dumps({**folder.summary(), "config": other}))
+    with pytest.raises(RecordError, match="describes another run"):
         run(small(), tmp_path)
 
 

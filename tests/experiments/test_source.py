@@ -1,8 +1,11 @@
+from contextlib import contextmanager
+
 import pytest
 import torch
 from torch import nn
 
 from tnlpad.data.augment import Augmentation, Augmenter
+from tnlpad.experiments import source as module
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_method
 from tnlpad.experiments.source import TrainingImages
@@ -16,15 +19,15 @@ def images():
     return torch.randint(256, (40, 1, 8, 8), generator=generator, dtype=torch.uint8)
 
 
-def training_images(images, batch_size=7, bf16=False, **augmentation):
-    augmenter = Augmenter(images, Augmentation(**augmentation), [0.5], [0.25])
+def training_images(images, batch_size=7, bf16=False, captured=False, layout=torch.contiguous_format, **augmentation):
+    augmenter = Augmenter(images, Augmentation(**augmentation), [0.5] * images.shape[1], [0.25] * images.shape[1])
     return TrainingImages(
         augmenter,
         torch.arange(5, len(images)),
-        memory_format=torch.contiguous_format,
+        memory_format=layout,
         batch_size=batch_size,
         bf16=bf16,
-        captured=False,
+        captured=captured,
     )
 
 
@@ -89,10 +92,59 @@ def test_passes_over_all_have_the_precision_of_training(images, bf16):
     assert len(seen) == 5 + 1  # outputs in batches of 7, and an estimation
 
 
-def test_one_image_alone_is_not_estimated_from():
-    """It has no variance, and BatchNorm would refuse it."""
-    images = torch.randint(256, (5 + 128 + 1, 1, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    assert [len(batch) for batch in training_images(images)._estimation()] == [128]
+@pytest.mark.parametrize(("count", "sizes"), [(128 + 1, [128]), (128 + 2, [128, 2]), (1300, [128] * 10)])
+def test_how_many_images_batchnorm_is_estimated_from(count, sizes):
+    """One image alone has no variance, and BatchNorm would refuse it; more than some say nothing new."""
+    source = training_images(torch.zeros(5 + count, 1, 8, 8, dtype=torch.uint8))
+    assert [len(batch) for batch in source._estimation()] == sizes
+
+
+def test_images_have_the_layout_asked_for():
+    images = torch.zeros(8, 3, 4, 4, dtype=torch.uint8)
+    source = training_images(images, layout=torch.channels_last)
+    rows = source.draw(2, torch.Generator())
+    assert source.augmented(torch.tensor([6, 7]), rows).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_an_estimation_is_not_compiled_for(images, monkeypatch):
+    """Its batches are of another size than those of training."""
+    entered = []
+
+    @contextmanager
+    def compiled_if(wanted):
+        entered.append(wanted)
+        yield
+        entered.append("left")
+
+    monkeypatch.setattr(module, "compiled_if", compiled_if)
+    with training_images(images).reestimated(network()):
+        assert entered == [False, "left"]  # within the block training may be
+
+
+def test_a_replayed_pass_is_each_network_s_own_and_its_result_stays(images, monkeypatch):
+    class Replayed:
+        """Writes every result into the same memory, as a graph does."""
+
+        def __init__(self, function, *, eager_runs):
+            self.function, self.memory = function, function()
+            assert eager_runs == 1
+
+        def __call__(self):
+            return self.memory.copy_(self.function())
+
+    monkeypatch.setattr(module, "Captured", Replayed)
+    plain, source = training_images(images), training_images(images, captured=True)
+    net, other = network(), network()
+    with torch.no_grad():
+        other[1].weight.mul_(2)
+    expected, found = [], []
+    for each in (net, other, net):
+        expected.append(plain.outputs(each))
+        found.append(source.outputs(each))
+        with torch.no_grad():
+            each[3].bias.add_(1)  # its weights change between two passes
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert len(source.passes) == 2
 
 
 def test_of_a_run():

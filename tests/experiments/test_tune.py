@@ -29,6 +29,10 @@ def test_every_word_reaches_the_runs():
     assert rows == [[configure("digits", seed=3, settings={"epochs": 2, "batch_size": 16}, **words)]]
 
 
+def test_without_words_it_is_the_papers_method_on_the_labels_as_they_are():
+    assert grid("digits", field="epochs", values=["2"], seeds=[1]) == [[configure("digits", settings={"epochs": 2})]]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -55,6 +59,7 @@ def test_numbers_are_those_of_the_runs_and_everything_resumes(tmp_path, monkeypa
         summaries = [RunFolder(tmp_path / config.run_id).summary() for config in row]
         assert each.accuracies == tuple(summary["chosen"]["validation_accuracy"] for summary in summaries)
         assert each.mean == pytest.approx(sum(each.accuracies) / 2)
+        assert each.run_ids == tuple(config.run_id for config in row)
     assert [each.value for each in tried] == [0.01, 1e-6]
     monkeypatch.setattr("tnlpad.experiments.run.prepare_data", lambda *_: pytest.fail("repeated"))
     assert tune(rows, "learning_rate", tmp_path) == tried
@@ -120,6 +125,7 @@ def tried(value, *accuracies):
 def test_mean_and_deviation_by_hand():
     each = tried(1, 0.5, 0.7, 0.9)
     assert (each.mean, each.sd) == (pytest.approx(0.7), pytest.approx(0.2))
+    assert tried(1, 0.5, 0.7).sd == pytest.approx(0.02**0.5)
     assert tried(1, 0.5).sd is None
 
 

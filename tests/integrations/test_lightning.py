@@ -254,6 +254,53 @@ def test_the_error_that_came_first_is_the_one_shown(tmp_path):
     assert caught.value.__context__ is None
 
 
+def test_a_batch_that_is_refused_ends_the_epoch_with_sigma(tmp_path):
+    """Lightning leaves out the rest of an epoch if the module's hook says -1; of that batch it calls no end."""
+
+    class Refuses(Classifier):
+        def on_train_batch_start(self, batch, index):
+            return -1 if index == 2 else None
+
+    module = Refuses()
+    run = trainer(tmp_path, epochs_end(tmp_path), epochs=1)
+    run.fit(module, loader())
+    assert run.global_step == 2
+    sigma = run.optimizers[0].sigma_state_dict(module)
+    assert_same(torch.load(tmp_path / "end-epoch=0.ckpt", weights_only=False)["state_dict"], sigma)
+    assert_same(module.state_dict(), sigma)
+
+
+def test_several_optimizers_each_start_their_epochs_and_hold_sigma(tmp_path):
+    """Two decompositions, one of which counts its own steps, and an ordinary optimizer between them."""
+
+    class Several(Classifier):
+        def __init__(self):
+            super().__init__(manual=True)
+            self.other, self.plain = network(), network()
+
+        def configure_optimizers(self):
+            plain = torch.optim.SGD(self.plain.parameters(), lr=0.1)
+            return [decomposition(self.network), plain, decomposition(self.other, steps_per_epoch=2)]
+
+        def training_step(self, batch, index):
+            for part, optimizer in zip((self.network, self.plain, self.other), self.optimizers(), strict=True):
+                self.manual_backward(F.cross_entropy(part(batch[0]), batch[1]))
+                optimizer.step()
+                optimizer.zero_grad()
+
+        def validation_step(self, batch, index):
+            for part, optimizer in ((self.network, 0), (self.other, 2)):
+                sigma = self.trainer.optimizers[optimizer].sigma_state_dict(part)["0.weight"]
+                self.seen.append(torch.equal(part[0].weight, sigma))
+
+    module = Several()
+    run = trainer(tmp_path)
+    run.fit(module, loader(), loader())
+    assert module.seen == [True] * (2 * BATCHES * EPOCHS)
+    assert [run.optimizers[number].epoch for number in (0, 2)] == [EPOCHS, EPOCHS * BATCHES // 2]
+    assert all(run.optimizers[number].norms()["gamma"] > 0.01 for number in (0, 2))
+
+
 def test_mixed_precision_on_the_cpu(tmp_path):
     module = Classifier()
     trainer(tmp_path, precision="bf16-mixed").fit(module, loader())
@@ -282,10 +329,17 @@ def test_one_callback_serves_a_second_run(tmp_path):
     assert again.optimizers[0].epoch == 1
 
 
+class WithoutOptimizers(Classifier):
+    def configure_optimizers(self):
+        return []
+
+
 def test_it_says_that_there_is_nothing_to_do(tmp_path):
     plain = Classifier(optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1))
     with pytest.raises(RuntimeError, match=r"No Decomposition among the optimizers of Classifier \(SGD\)"):
         trainer(tmp_path).fit(plain, loader())
+    with pytest.raises(RuntimeError, match=r"among the optimizers of WithoutOptimizers \(none\)"):
+        trainer(tmp_path).fit(WithoutOptimizers(), loader())
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):

@@ -123,6 +123,86 @@ def test_images_and_a_network_of_one_s_own():
         classifier.predict(unseen[..., :7])
 
 
+def test_a_column_that_says_nothing_is_not_blown_up():
+    """Neither a constant, of which rounding makes a tiny spread, nor numbers whose spread is too small for one."""
+    features, given, _ = blobs()
+    constant, tiny = np.full((300, 1), 0.1), np.arange(300)[:, None] * 1e-200
+    assert constant.std() > 0
+    classifier = TnlpadClassifier(epochs=3, random_state=0).fit(np.hstack([features, constant, tiny]), given)
+    assert classifier.scale_[2:].tolist() == [1.0, 1.0]
+    expected, found = (classifier.predict(np.hstack([features, constant + more, tiny])) for more in (0, 0.1))
+    assert (found == expected).mean() > 0.9
+
+
+def test_numbers_far_from_zero_are_told_apart():
+    """As dates in seconds are; a single-precision mean would be off by more than they differ."""
+    features, given, _ = blobs()
+    near, far = (TnlpadClassifier(epochs=3, random_state=0).fit(features + offset, given) for offset in (0, 2e9))
+    np.testing.assert_allclose(far.predict_proba(features + 2e9), near.predict_proba(features), atol=1e-3)
+
+
+def steep(shape, num_classes):
+    """A network whose loss is infinite, though nothing in it is."""
+
+    class Steep(nn.Linear):
+        def forward(self, samples):
+            return super().forward(samples) + torch.tensor([3e38, -3e38, -3e38])
+
+    return Steep(*shape, num_classes)
+
+
+def test_images_for_the_default_network():
+    train, given, _, _ = digits()
+    classifier = TnlpadClassifier(epochs=1, hidden=(16,), random_state=0).fit(train.reshape(-1, 1, 8, 8), given)
+    assert [layer.in_features for layer in classifier.module_ if isinstance(layer, nn.Linear)] == [64, 16]
+
+
+def test_samples_are_predicted_and_validated_some_at_a_time(monkeypatch):
+    features, given, _ = blobs()
+    classifier = TnlpadClassifier(epochs=2, random_state=0).fit(features, given)
+    data = module._Data(
+        classifier._standardised(features), torch.from_numpy(given), *torch.arange(300).split([100, 200])
+    )
+    probabilities, validated = classifier.predict_proba(features), data.validate(classifier.module_)
+    monkeypatch.setattr(module, "PREDICTION_BATCH", 7)
+    np.testing.assert_allclose(classifier.predict_proba(features), probabilities, rtol=1e-5)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    assert data.validate(classifier.module_) == pytest.approx(validated)
+
+
+def test_what_is_used_unless_told_otherwise():
+    """What the benchmark chose, written out; the rest is said in the documentation of the class."""
+    assert TnlpadClassifier().get_params() == {
+        "module": None,
+        "hidden": (128, 128),
+        "optimizer": "sgd",
+        "learning_rate": 0.005,
+        "weight_decay": 1e-3,
+        "c1": 1e-4,
+        "c2": 0.3,
+        "epochs": 60,
+        "batch_size": 64,
+        "validation_fraction": 0.1,
+        "device": "cpu",
+        "random_state": None,
+    }
+
+
+def test_the_optimizer_is_the_one_named(monkeypatch):
+    bases = []
+
+    class Spy(module.Decomposition):
+        def __init__(self, groups, base, **options):
+            super().__init__(groups, base, **options)
+            bases.append(base)
+
+    monkeypatch.setattr(module, "Decomposition", Spy)
+    features, given, _ = blobs(60)
+    for name in ("adamw", "sgd"):
+        TnlpadClassifier(optimizer=name, epochs=1).fit(features, given)
+    assert bases == [torch.optim.AdamW, torch.optim.SGD]
+
+
 def test_prediction_is_by_sigma(monkeypatch):
     optimizers = []
 
@@ -253,6 +333,14 @@ def test_held_back_samples_keep_the_shares_of_the_classes_and_are_not_trained_on
     assert np.bincount(labels[validation]).tolist() == [40, 10]
     rare = np.repeat([0, 1], [249, 1])  # one sample of a class cannot be on both sides
     assert [len(part) for part in classifier._split(rare, seed=0)] == [200, 50]
+    assert validation.tolist() != classifier._split(labels, seed=1)[1].tolist()
+
+
+@pytest.mark.parametrize(("fraction", "sizes"), [(0.2, [80, 20]), (0.8, [20, 80])])
+def test_there_may_be_more_classes_than_samples_on_one_side(fraction, sizes):
+    classifier = TnlpadClassifier(validation_fraction=fraction)
+    classifier.classes_ = np.arange(50)
+    assert [len(part) for part in classifier._split(np.arange(100) % 50, seed=0)] == sizes
 
 
 @pytest.mark.parametrize(
@@ -262,7 +350,9 @@ def test_held_back_samples_keep_the_shares_of_the_classes_and_are_not_trained_on
         ({"epochs": 0}, "epochs=0: must be at least 1"),
         ({"batch_size": 0}, "batch_size=0: must be at least 1"),
         ({"validation_fraction": 1.0}, "validation_fraction=1.0: must be at least 0 and below 1"),
+        ({"validation_fraction": -0.1}, "validation_fraction=-0.1: must be at least 0 and below 1"),
         ({"learning_rate": 1e20}, "learning_rate=1e[+]20 is too high"),
+        ({"module": steep}, "The loss is inf in epoch 1"),
     ],
 )
 def test_what_cannot_work_is_refused(options, message):

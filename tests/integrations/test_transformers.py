@@ -62,17 +62,23 @@ def decomposition(model, **options):
 
 
 class Watch(TrainerCallback):
-    """What the callbacks after ours find: the optimizer's epoch after every step, and the weights when evaluated."""
+    """What the callbacks after ours find: the optimizer's epoch after every step, and whether the weights are σ."""
 
     def __init__(self):
-        self.epochs, self.judged = [], []
+        self.epochs, self.judged, self.between = [], [], []
+
+    def on_step_begin(self, args, state, control, model, optimizer, **_):
+        self.between.append(self.is_sigma(model, optimizer))
 
     def on_step_end(self, args, state, control, optimizer, **_):
         self.epochs.append(optimizer.optimizer.epoch)
 
     def on_prediction_step(self, args, state, control, model, optimizer, **_):
-        sigma = optimizer.optimizer.sigma_state_dict(model)[WEIGHT]
-        self.judged.append(torch.equal(model.get_parameter(WEIGHT), sigma))
+        self.judged.append(self.is_sigma(model, optimizer))
+
+    @staticmethod
+    def is_sigma(model, optimizer):
+        return torch.equal(model.get_parameter(WEIGHT), optimizer.optimizer.sigma_state_dict(model)[WEIGHT])
 
 
 def trainer(folder, optimizer=decomposition, data=None, watch=None, **options):
@@ -142,6 +148,7 @@ def test_sigma_is_evaluated_and_saved(tmp_path, evaluated):
     assert_is_sigma(load_file(tmp_path / "saved" / "model.safetensors"), run)
     assert_is_sigma(deepcopy(run.model.state_dict()), run)
     assert bool(watch.judged) == evaluated
+    assert watch.between == [True] * (3 * STEPS)  # from the first step on
     run.predict(texts())
     assert watch.judged
     assert all(watch.judged)
@@ -178,6 +185,35 @@ def test_a_checkpoint_resumes_to_the_same_numbers(tmp_path, evaluated, step, opt
     assert inner(resumed).state_dict()["decomposition"] == inner(full).state_dict()["decomposition"]
     for index, parts in inner(full).state_dict()["state"].items():
         assert_same(inner(resumed).state_dict()["state"][index], parts)
+
+
+def test_an_epoch_stopped_in_the_middle_of_a_step_ends_with_sigma(tmp_path):
+    class Stops(TrainerCallback):
+        def on_substep_end(self, args, state, control, **_):
+            control.should_epoch_stop = state.global_step == 1
+
+    options = {"num_train_epochs": 1, "gradient_accumulation_steps": 2, "save_strategy": "epoch"}
+    run = trainer(tmp_path, watch=Stops(), **options)
+    run.train()
+    assert run.state.global_step == 1
+    assert_is_sigma(load_file(tmp_path / "checkpoint-1" / "model.safetensors"), run)
+
+
+@pytest.mark.parametrize(("loaded", "evaluated"), [(False, True), (True, False)])
+def test_where_no_best_model_is_loaded_training_can_go_on_from_w(tmp_path, loaded, evaluated):
+    """Because nobody asked for it, or because training stopped before any was evaluated: σ is not all that there is."""
+
+    class Stops(TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            control.should_training_stop = state.global_step == 4
+
+    steps = 3 if evaluated else 60
+    options = {"eval_strategy": "steps", "eval_steps": steps, "save_strategy": "steps", "save_steps": steps}
+    options |= {"load_best_model_at_end": loaded, "metric_for_best_model": "loss", "max_steps": 6}
+    run = trainer(tmp_path, watch=Stops(), **options)
+    run.train()
+    assert (run.state.best_model_checkpoint is not None) == evaluated
+    assert_is_sigma(deepcopy(run.model.state_dict()), run)
 
 
 def test_the_best_model_can_be_loaded_and_evaluated(tmp_path):

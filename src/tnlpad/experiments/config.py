@@ -194,7 +194,7 @@ def _flat(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def command(config: RunConfig) -> str:
-    """The shortest command that makes this run anywhere."""
+    """The shortest command that makes this run; on a CPU, if it is one that was not compiled."""
     # Where own data lie is no part of a run: whoever has them says so in place of DATA.
     words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
     words += ["--noise", config.noise, "--method", config.method]

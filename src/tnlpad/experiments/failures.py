@@ -9,12 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 from tnlpad.data.errors import DataError
 from tnlpad.experiments.executors import Outcome
-from tnlpad.noise.errors import NoiseDataError
 from tnlpad.records.store import RecordError, is_disk_full
 from tnlpad.training.loop import Diverged
 
 # What a person can do something about, and what would happen again: not tried twice, told without a traceback.
-EXPECTED = (DataError, NoiseDataError, RecordError, Diverged, ValueError, OSError)
+EXPECTED = (DataError, RecordError, Diverged, ValueError, OSError)
 
 
 class DiskFull(Exception):

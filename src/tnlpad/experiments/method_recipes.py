@@ -56,19 +56,14 @@ def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec) ->
     elif method == "coteaching_plus":
         options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, options["init_epoch"])
     elif method == "jocor":
-        options["co_lambda"] = _co_lambda(dataset, spec.noise_rate or 0.0, options["co_lambda"])
+        heavy = dataset in ("cifar10", "cifar10n") and (spec.noise_rate or 0.0) >= 0.8
+        options["co_lambda"] = 0.65 if heavy else CO_LAMBDA.get(dataset, options["co_lambda"])
     elif method == "adacorr":
         options["start_epoch"] = _adacorr_start(dataset, spec)
         options["update_epoch"] = options["start_epoch"] + (1 if dataset == "clothing1m" else 5)
     elif method == "sigua" and dataset in GRAY and spec.kind == "pairflip":
         options |= {"sigua_scale": 0.001, "sigua_rate": 0.7}
     return options
-
-
-def _co_lambda(dataset: str, noise_rate: float, default: float) -> float:
-    if dataset.startswith("cifar10") and not dataset.startswith("cifar100") and noise_rate >= 0.8:
-        return 0.65
-    return CO_LAMBDA.get(dataset, default)
 
 
 def _adacorr_start(dataset: str, spec: NoiseSpec) -> int:

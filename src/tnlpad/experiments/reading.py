@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from tnlpad import names
 
-BOOLS: dict[Any, bool] = {True: True, False: False}
-
 
 def check_name(what: str, name: str, known: Iterable[str]) -> None:
     """Refuse a name that is not known."""
@@ -25,14 +23,13 @@ def nearest(word: str, known: list[str]) -> str:
 
 def read(key: str, value: Any, hint: Any) -> Any:
     """A command line's text as a field's type; other values are taken if they are of that type."""
-    choices = [hint] if not isinstance(hint, types.UnionType) else list(hint.__args__)
+    choices = list(hint.__args__) if isinstance(hint, types.UnionType) else [hint]
     for choice in sorted(choices, key=lambda choice: choice is not type(None)):  # "none" is a text as well
         try:
             return _read_one(value, choice)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             continue
-    names = " or ".join(_words(choice) for choice in choices)
-    raise ValueError(f"{key}={value!r}: must be {names}.")
+    raise ValueError(f"{key}={value!r}: must be {' or '.join(map(_words, choices))}.")
 
 
 def _read_one(value: Any, choice: Any) -> Any:
@@ -44,16 +41,11 @@ def _read_one(value: Any, choice: Any) -> Any:
     if choice is type(None):
         return _one_of(value, {None: None, "none": None})
     if choice is bool:
-        return _one_of(value.lower() if isinstance(value, str) else value, {"true": True, "false": False, **BOOLS})
-    if choice is str:
-        return _text(value)
-    return _number(value, choice)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
+        known = {"true": True, "false": False, True: True, False: False}
+        return _one_of(value.lower() if isinstance(value, str) else value, known)
+    if choice is str and not isinstance(value, str):
         raise TypeError
-    return value
+    return value if choice is str else _number(value, choice)
 
 
 def _number(value: Any, kind: type[int] | type[float]) -> int | float:
@@ -74,8 +66,8 @@ def _one_of(value: Any, known: Mapping[Any, Any]) -> Any:
 def _words(choice: Any) -> str:
     if typing.get_origin(choice) is Literal:
         return " or ".join(typing.get_args(choice))
-    names = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
-    return names.get(choice, "whole numbers separated by commas" if typing.get_origin(choice) is tuple else "text")
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
+    return kinds.get(choice, "whole numbers separated by commas" if typing.get_origin(choice) is tuple else "text")
 
 
 def as_text(value: Any) -> str:

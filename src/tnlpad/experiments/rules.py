@@ -57,7 +57,8 @@ def _check_images(config: "RunConfig") -> None:
     if config.data is not None:
         _check_own(config, config.data)
         return
-    info, in_files = find(config.dataset), find(config.dataset).image_shape is None
+    info = find(config.dataset)
+    in_files = info.image_shape is None
     for name in ("crop_padding", "cutout") if in_files else ("resize", "crop", "subset", "batches_per_epoch"):
         if value := getattr(config, name):
             where, others = ("are read from files", "in memory") if in_files else ("fit into memory", "in files")

@@ -148,7 +148,7 @@ def summarise(
         "samples": data.sizes,
         "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
         "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
-        "machine": torch.cuda.get_device_name() if device.type == "cuda" else platform.machine(),
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         "versions": {
             "tnlpad": __version__,
             "python": platform.python_version(),

@@ -100,4 +100,4 @@ def _shape(config: RunConfig) -> Shape:
     if config.data.kind == "images":
         return config.data.channels, config.data.height, config.data.width
     assert config.resize is not None, "checked with the configuration"
-    return 1 if config.data.channels == 1 else 3, config.resize, config.resize
+    return config.data.channels, config.resize, config.resize

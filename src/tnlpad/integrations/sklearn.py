@@ -130,7 +130,9 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        # Of a column that is 0.1 throughout, rounding leaves a spread of 1e-16, by which another value would be huge.
+        varies = (spread > 0) & (X.max(axis=0) > X.min(axis=0))
+        self.scale_ = np.where(varies, spread, 1.0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with _seeded(seed, torch.device(self.device)):
             network = self._network().to(self.device)

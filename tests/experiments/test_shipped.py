@@ -1,0 +1,55 @@
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.experiments.test_own_data import blobs
+from tests.experiments.test_run import small
+from tnlpad.data.catalogue import find
+from tnlpad.data.own import open_dataset
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.run import run
+from tnlpad.experiments.shipped import load_shipped
+from tnlpad.records.store import RecordError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return run(small(), tmp_path)
+
+
+def test_all_that_is_needed_to_use_it(folder):
+    shipped, info = load_shipped(folder), find("digits")
+    assert not shipped.network.training
+    assert (shipped.config, shipped.class_names, shipped.columns) == (small(), info.class_names, ())
+    assert (shipped.shape, shipped.normalisation) == ((1, 8, 8), info.normalisation)
+    images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    mean, std = (torch.tensor(each) for each in (info.normalisation.mean, info.normalisation.std))
+    with torch.no_grad():
+        torch.testing.assert_close(shipped.network(images), shipped.network.network((images - mean) / std))
+
+
+def test_features_are_known_by_name(tmp_path):
+    own = open_dataset(blobs(tmp_path / "x.npz"))
+    shipped = load_shipped(run(configure(own.shape, settings={"epochs": 1}), tmp_path / "runs", own=own))
+    assert shipped.columns == own.columns == tuple(f"column {number}" for number in range(4))
+    assert shipped.shape == (4,)
+
+
+def another_shape(path):
+    save_file({name: torch.cat([value, value]) for name, value in load_file(path).items() if value.ndim}, path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-10]),
+        another_shape,
+    ],
+    ids=["lost", "empty", "cut off", "of another network"],
+)
+def test_weights_that_cannot_be_used_are_named(folder, damage):
+    damage(folder.model_file)
+    with pytest.raises(RecordError, match=r"(?s)model\.safetensors cannot be used .* run the run again"):
+        load_shipped(folder)
