@@ -249,16 +249,19 @@ def test_what_training_is_told(tmp_path, monkeypatch):
     told, train = {}, running.train
 
     def watched(method, loader, sets, schedule, **options):
-        told.update(options, method=method, loader=loader, deterministic=torch.backends.cudnn.deterministic)
+        cudnn = torch.backends.cudnn
+        told.update(options, method=method, loader=loader, cudnn=(cudnn.deterministic, cudnn.allow_tf32))
         told["global"] = torch.get_rng_state()
         return train(method, loader, sets, schedule, **options)
 
     monkeypatch.setattr(running, "train", watched)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     config = configure("digits", noise=NOISE, seed=3, method="cdr", settings={"epochs": 1, "precision": "bfloat16"})
     run(config, tmp_path, checkpoint_every_seconds=5.0)
     assert (told["bf16"], told["compiled"], told["checkpoint_every_seconds"]) == (True, False, 5.0)
-    assert (told["deterministic"], torch.backends.cudnn.deterministic) == (True, False)
+    assert told["cudnn"] == (True, False)
+    assert (torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32) == (False, True)
     assert told["loader"].order is told["streams"]["order"]
     assert torch.equal(told["global"], torch_stream(3, "global").get_state())
 

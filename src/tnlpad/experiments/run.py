@@ -202,18 +202,21 @@ def _schedule(config: RunConfig) -> Schedule:
 
 @contextmanager
 def _repeatable(seed: int, device: torch.device) -> Iterator[None]:
-    """Within the block the global generators are the run's own, and convolutions always add up in the same order."""
-    deterministic = torch.backends.cudnn.deterministic
+    """Within the block the global generators are the run's own, and convolutions always add up in the same order.
+
+    And those of float32 are that: left to itself cuDNN rounds their inputs to ten bits.
+    """
+    before = torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), global_torch_stream(seed, "global"):
         if devices:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(torch_stream(seed, "global").initial_seed())
-        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = True, False
         try:
             yield
         finally:
-            torch.backends.cudnn.deterministic = deterministic
+            torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = before
 
 
 def _ship(folder: RunFolder, name: str, trained: Trained) -> None:

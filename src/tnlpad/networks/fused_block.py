@@ -18,8 +18,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 TAPS = 32  # weights that are multiplied at a time
-SQUARES = 32  # for each program
-PIXELS = 64
+SQUARES, SQUARES_BACKWARD, PIXELS = 16, 32, 64  # for each program
 COLUMNS = 32  # of the gradient's parts, for each program that adds them up
 
 
@@ -199,11 +198,11 @@ def of_weights(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> t
     """The derivatives with respect to weights and biases."""
     sizes, taps = _sizes(x, w, padding), w[0].numel() + 1
     squares = g.numel() // len(w)
-    count = triton.cdiv(squares, SQUARES)
+    count = triton.cdiv(squares, SQUARES_BACKWARD)
     parts = x.new_empty(count, len(w) * taps)
     _of_weights[(count, triton.cdiv(taps, TAPS))](
         *(g, kept, x, parts, squares, *x.stride()),
-        **sizes, TAPS=TAPS, OUT_PADDED=_padded(len(w)), BLOCK=SQUARES, num_warps=4,
+        **sizes, TAPS=TAPS, OUT_PADDED=_padded(len(w)), BLOCK=SQUARES_BACKWARD, num_warps=4,
     )  # fmt: skip
     dw, db = torch.empty_like(w), w.new_empty(len(w))
     shape = {name: sizes[name] for name in ("C", "OUT", "K")}
