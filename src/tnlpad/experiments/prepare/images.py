@@ -11,6 +11,10 @@ from tnlpad.experiments.executors import available_cores
 from tnlpad.types import ImageFiles, ImagesAt
 
 Images = Tensor | ImageFiles  # in memory, or not; rows of features count as images of no height
+AT_ONCE, FILES_AT_ONCE = 1024, 128  # the images of files are larger, and so is what networks make of them
+# On a CPU: of more at once the maps leave its caches, and are handed out and taken back by the system layer by layer,
+# which took as long again as computing them.
+PIXELS_AT_ONCE, LEAST_AT_ONCE = 2**18, 16
 
 
 def image_shape(config: RunConfig, images: Images) -> tuple[int, int, int]:
@@ -22,6 +26,15 @@ def image_shape(config: RunConfig, images: Images) -> tuple[int, int, int]:
         return channels, height, width
     _, crop = pixels_of_files(config)
     return 3, crop, crop
+
+
+def at_once(config: RunConfig, images: Images, device: torch.device) -> int:
+    """How many to show to a network that is only asked and not trained."""
+    most = FILES_AT_ONCE if isinstance(images, ImageFiles) else AT_ONCE
+    if device.type != "cpu":
+        return most
+    _, height, width = image_shape(config, images)
+    return min(most, max(LEAST_AT_ONCE, PIXELS_AT_ONCE // (height * width)))
 
 
 def pixels_of_files(config: RunConfig) -> tuple[int, int]:

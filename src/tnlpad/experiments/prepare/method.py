@@ -11,9 +11,8 @@ from torch import Tensor
 from tnlpad.data.augment import Augmenter
 from tnlpad.experiments.config import RunConfig
 from tnlpad.experiments.prepare.data import Data
-from tnlpad.experiments.prepare.images import augmentation, memory_format
+from tnlpad.experiments.prepare.images import at_once, augmentation, memory_format
 from tnlpad.experiments.prepare.network import prepare_network
-from tnlpad.experiments.prepare.sets import MEASURED_AT_ONCE
 from tnlpad.experiments.source import TrainingImages
 from tnlpad.methods import METHODS, Method, Setup
 from tnlpad.methods.protocol import Source
@@ -62,7 +61,7 @@ def _source(config: RunConfig, data: Data, device: torch.device) -> Callable[[],
             augmenter(),
             torch.from_numpy(data.parts.train),
             memory_format=memory_format(device),
-            batch_size=MEASURED_AT_ONCE,
+            batch_size=at_once(config, data.train, device),
             bf16=config.precision == "bfloat16",
             captured=device.type == "cuda",
         )

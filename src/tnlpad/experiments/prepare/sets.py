@@ -6,13 +6,12 @@ from torch import Tensor
 
 from tnlpad.experiments.config import RunConfig
 from tnlpad.experiments.prepare.data import Data
-from tnlpad.experiments.prepare.images import Images, images_at
+from tnlpad.experiments.prepare.images import Images, at_once, images_at
 from tnlpad.rng import numpy_stream
 from tnlpad.training.census import Census
 from tnlpad.training.measure import Samples, Sets
 from tnlpad.types import ImageFiles, Index
 
-MEASURED_AT_ONCE, FILES_AT_ONCE = 1024, 128  # the images of files are larger, and so is what networks make of them
 MEMORISATION_SAMPLES = 5000  # wrong labels to measure on; a share of 5,000 is known to within a percent
 
 
@@ -50,7 +49,7 @@ def _samples(
         images_at=images_at(config, images, data.normalisation, device),
         index=index if in_files else index.to(device),  # where it is used
         labels=labels[index.to(device)],
-        batch_size=FILES_AT_ONCE if in_files else MEASURED_AT_ONCE,
+        batch_size=at_once(config, images, device),
     )
 
 
