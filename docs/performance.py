@@ -78,9 +78,7 @@ passes imply: 1 for one network, 2 for two.
 def methods_table(record: dict) -> str:
     """One machine's measurement of every method."""
     lines = [
-        f"\n### {record['machine']}\n",
-        f"{record['network']}, batch {record['batch']}; {versions(record)}; {record['turns']} turns. "
-        f"`{record['command']}`\n",
+        *heading(record),
         "| | step, ms | over standard | floor | above the floor |",
         "|---|---:|---:|---:|---:|",
     ]
@@ -100,9 +98,7 @@ What does a step cost above the passes of its networks that it cannot do without
 def semi_supervised_table(record: dict) -> str:
     """One machine's measurement of the methods with phases."""
     lines = [
-        f"\n### {record['machine']}\n",
-        f"{record['network']}, batch {record['batch']}; {versions(record)}; {record['turns']} turns. "
-        f"`{record['command']}`\n",
+        *heading(record),
         "| | step, ms | bare passes, ms | step / bare passes |",
         "|---|---:|---:|---:|",
     ]
@@ -182,6 +178,12 @@ def packing_table(record: dict) -> str:
     for task, rates in record["images_per_second"].items():
         lines.append(f"| {task} | {rates['runs']} | {' | '.join(f'{rates[way]:,.0f}' for way in ways)} |")
     return "\n".join(lines) + "\n"
+
+
+def heading(record: dict) -> tuple[str, str]:
+    """Where steps of one network were measured, and how."""
+    what = f"{record['network']}, batch {record['batch']}; {versions(record)}; {record['turns']} turns."
+    return f"\n### {record['machine']}\n", f"{what} `{record['command']}`\n"
 
 
 def versions(record: dict) -> str:

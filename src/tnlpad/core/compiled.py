@@ -10,7 +10,7 @@ from typing import Any
 
 def compile_options() -> dict[str, Any]:
     """What to give to `torch.compile` and to `nn.Module.compile`."""
-    from torch._inductor import config as inductor  # half a second, and on a CPU often for nothing
+    from torch._inductor import config as inductor  # slow to import
 
     repeatable = {"deterministic": True} if hasattr(inductor, "deterministic") else {}  # since torch 2.10
     return {"dynamic": False, "options": repeatable}

@@ -12,8 +12,7 @@ from tnlpad.types import ImageFiles, ImagesAt
 
 Images = Tensor | ImageFiles  # in memory, or not; rows of features count as images of no height
 AT_ONCE, FILES_AT_ONCE = 1024, 128  # the images of files are larger, and so is what networks make of them
-# On a CPU: of more at once the maps leave its caches, and are handed out and taken back by the system layer by layer,
-# which took as long again as computing them.
+# On a CPU: of more at once the maps leave its caches, and memory for each is asked of the system and given back.
 PIXELS_AT_ONCE, LEAST_AT_ONCE = 2**18, 16
 
 
