@@ -73,6 +73,11 @@ def versions() -> dict[str, str]:
 def leave(record: dict[str, object], save: Path | None) -> None:
     """Print the machine-readable line, and write the record if asked to."""
     print("RECORD " + json.dumps(record))
+    write(record, save)
+
+
+def write(record: dict[str, object], save: Path | None) -> None:
+    """The record as a file, if asked to."""
     if save:
         save.parent.mkdir(parents=True, exist_ok=True)
         save.write_text(json.dumps(record, indent=1) + "\n")

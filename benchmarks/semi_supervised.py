@@ -139,6 +139,17 @@ def bare_passes(name: str, arguments: argparse.Namespace) -> Callable[[], None]:
     return passes
 
 
+def ready(
+    make: Callable[[str, argparse.Namespace], Callable[[], None]], name: str, arguments: argparse.Namespace
+) -> Callable[[], None]:
+    """What is to be timed, warm, and captured on a GPU."""
+    torch.compiler.reset()  # torch compiles a function for a handful of shapes and then, silently, no more
+    function = make(name, arguments)
+    for _ in range(3):
+        function()
+    return captured(function) if arguments.device == "cuda" else function
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
@@ -155,12 +166,7 @@ def main() -> None:
     over: dict[str, dict[str, float]] = {}
     for name in NAMES:
         print(name, file=sys.stderr)
-        pair = {name: method_step(name, arguments), f"{name} bare": bare_passes(name, arguments)}
-        for function in pair.values():
-            for _ in range(3):
-                function()
-        if device == "cuda":
-            pair = {key: captured(function) for key, function in pair.items()}
+        pair = {name: ready(method_step, name, arguments), f"{name} bare": ready(bare_passes, name, arguments)}
         times |= {key: [] for key in pair}
         for _ in range(arguments.turns):
             for key, function in pair.items():

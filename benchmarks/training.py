@@ -31,7 +31,7 @@ from PIL import Image, ImageOps
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.machine import leave, machine, ratio, versions
+from benchmarks.machine import leave, machine, ratio, versions, write
 from benchmarks.methods import NAMES
 from tnlpad.core.compiled import compile_options
 from tnlpad.core.penalties import LinearGrowth, PowerDecay
@@ -263,6 +263,14 @@ def compare_steps(device: str, turns: int, workers: int) -> dict[str, Any]:
     }
 
 
+def command(arguments: argparse.Namespace, packed: list[str]) -> str:
+    """What measured it, with as much of what is packed as has been measured."""
+    words = ["python -m benchmarks.training", f"--device {arguments.device}", f"--turns {arguments.turns}"]
+    words += [f"--packed {','.join(packed)} --seconds {arguments.seconds:g}"] if packed else []
+    words += [f"--precision {arguments.precision}"] if arguments.precision else []
+    return " ".join(words + ["--skip-steps"] * arguments.skip_steps)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
@@ -287,9 +295,7 @@ def main() -> None:
         "versions": versions(),
         "turns": arguments.turns,
         "workers": arguments.workers,
-        "command": f"python -m benchmarks.training --device {arguments.device} --turns {arguments.turns}"
-        + (f" --packed {arguments.packed}" if arguments.packed else "")
-        + (f" --precision {arguments.precision}" if arguments.precision else ""),
+        "command": command(arguments, []),
     }
     if not arguments.skip_steps:
         record |= compare_steps(arguments.device, arguments.turns, arguments.workers)
@@ -298,7 +304,8 @@ def main() -> None:
         for name in ("tnlpad_over_standard", "peer_over_tnlpad", "standard_share_of_saturated"):
             print(f"{name:<30} {record[name]['median']:.3f} ({record[name]['low']:.3f} to {record[name]['high']:.3f})")
     with mps(arguments.device if arguments.packed else "cpu", say=lambda line: print(line, file=sys.stderr)):
-        for entry in filter(None, arguments.packed.split(",")):
+        entries = list(filter(None, arguments.packed.split(",")))
+        for number, entry in enumerate(entries, 1):
             task, count = entry.split(":")
             result = packed(task, arguments.method, int(count), arguments.seconds, arguments.precision)
             epochs = configure(task, noise="symmetric:0.4", method=arguments.method).epochs
@@ -312,6 +319,8 @@ def main() -> None:
                 f"{line}, {result['runs_per_hour']:.0f} runs an hour, {result['gigabytes_each']:.1f} GB each",
                 flush=True,
             )
+            record["command"] = command(arguments, entries[:number])
+            write(record, arguments.save)  # what has been measured is not lost if time runs out
     leave(record, arguments.save)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.methods.problems import Points, blobs, perceptron, setup_for
+from tnlpad.methods import mean_teacher as module
 from tnlpad.methods.mean_teacher import MeanTeacher, consistency, ramp_up
 from tnlpad.methods.tnlpad import TnlpadConfig
 from tnlpad.methods.trainee import Trainee
@@ -85,6 +86,7 @@ def test_the_averages_of_the_parts_add_up_to_that_of_w():
     student, teacher = pair(TnlpadConfig())
     twin = perceptron(0, 4, dtype=torch.float64)
     twin.load_state_dict(student.network.state_dict())
+    gammas = [own["gamma"].clone() for own in student.parts().values()]
     problem = blobs()
     student.begin_epoch()
     for step in range(1, 30):
@@ -95,10 +97,12 @@ def test_the_averages_of_the_parts_add_up_to_that_of_w():
         with torch.no_grad():
             for mine, theirs in zip(twin.parameters(), student.network.parameters(), strict=True):
                 mine.lerp_(theirs, share)
+            for mine, own in zip(gammas, student.parts().values(), strict=True):
+                mine.lerp_(own["gamma"], share)
     assert student.has_gamma()
-    assert all(gamma.any() for gamma in teacher.gamma)
-    for weight, sigma, gamma in zip(teacher.network.parameters(), teacher.sigma, teacher.gamma, strict=True):
-        assert torch.equal(weight, sigma + gamma)
+    assert all(gamma.any() for gamma in gammas)
+    for weight, sigma, gamma in zip(teacher.decomposed, teacher.sigma, gammas, strict=True):
+        torch.testing.assert_close(weight, sigma + gamma, rtol=1e-12, atol=1e-13)
     for mine, expected in zip(teacher.network.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(mine, expected, rtol=1e-12, atol=1e-13)
 
@@ -109,8 +113,7 @@ def test_it_holds_sigma_within_the_block_and_w_afterwards():
     descend(student, 3, teacher)
     held = [value.clone() for value in teacher.network.state_dict().values()]
     with teacher.holding("sigma", source) as network:
-        decomposed = [weight for weight, _ in teacher.decomposed]
-        assert all(torch.equal(weight, sigma) for weight, sigma in zip(decomposed, teacher.sigma, strict=True))
+        assert all(map(torch.equal, teacher.decomposed, teacher.sigma))
         assert not torch.equal(network[1].running_mean, held[4])
     with teacher.holding("w", source) as network:
         assert network is teacher.network
@@ -118,6 +121,25 @@ def test_it_holds_sigma_within_the_block_and_w_afterwards():
     with pytest.raises(ZeroDivisionError), teacher.holding("sigma", source):
         raise ZeroDivisionError
     assert all(torch.equal(a, b) for a, b in zip(held, teacher.network.state_dict().values(), strict=True))
+
+
+def test_a_compiled_teacher_follows_in_one_graph(monkeypatch):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(module._approach, dynamic=False, backend=backend, fullgraph=True)
+    monkeypatch.setattr(module, "_compiled_approach", lambda: compiled)
+    torch.compiler.reset()
+    (student, teacher), (twin_student, twin) = pair(TnlpadConfig()), pair(TnlpadConfig())
+    teacher.network.compile(backend="eager")
+    descend(student, 3, teacher)
+    descend(twin_student, 3, twin)
+    assert len(graphs) == 1
+    assert teacher.steps.item() == 3
+    assert all(map(torch.equal, teacher.tensors(), twin.tensors()))
 
 
 def test_a_teacher_that_never_learns_is_refused():

@@ -7,17 +7,19 @@ Paper: Tarvainen and Valpola, "Mean teachers are better role models" (NeurIPS 20
 over parameters only. The teacher looks at images augmented on its own, in training mode, so it owns its BatchNorm
 statistics. The student's predictions are held to the teacher's by the mean square distance of class probabilities.
 
-Of a decomposed student the teacher averages σ and γ apart, and holds their sum: the average of w to rounding.
+Of a decomposed student the teacher averages w, which it holds, and σ beside it. Their difference is the average of γ.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tnlpad.core.compiled import compile_options
 from tnlpad.methods.protocol import Source
 from tnlpad.methods.tnlpad import Part
 from tnlpad.methods.trainee import Trainee, any_nonzero
@@ -52,57 +54,61 @@ class MeanTeacher:
         self.steps = torch.zeros((), device=next(network.parameters()).device)
         parts = student.parts()
         pairs = list(zip(network.parameters(), student.network.parameters(), strict=True))
-        self.decomposed = [(mine, parts[theirs]) for mine, theirs in pairs if theirs in parts]
-        self.sigma = [own["sigma"].clone() for _, own in self.decomposed]
-        self.gamma = [own["gamma"].clone() for _, own in self.decomposed]
+        self.decomposed = [mine for mine, theirs in pairs if theirs in parts]
+        self.sigma = [parts[theirs]["sigma"].clone() for _, theirs in pairs if theirs in parts]
 
     @torch.no_grad()
     def follow(self) -> None:
         """One step of the average, after one of the student."""
-        self.steps += 1
-        share = torch.maximum(1 / (self.steps + 1), torch.full_like(self.steps, 1 - self.decay))
-        parts = self.student.parts()  # none once γ has been dropped
-        pairs = zip(self.network.parameters(), self.student.network.parameters(), strict=True)
-        ordinary = [(mine, theirs) for mine, theirs in pairs if theirs not in parts]
-        if ordinary:
-            _approach([mine for mine, _ in ordinary], [theirs for _, theirs in ordinary], share)
-        if parts:
-            _approach(self.sigma, [own["sigma"] for _, own in self.decomposed], share)
-            _approach(self.gamma, [own["gamma"] for _, own in self.decomposed], share)
-            self._hold("w")
-
-    @torch.no_grad()
-    def _hold(self, part: Part) -> None:
-        weights: list[Tensor] = [mine for mine, _ in self.decomposed]
-        torch._foreach_copy_(weights, torch._foreach_add(self.sigma, self.gamma) if part == "w" else self.sigma)
+        mine: list[Tensor] = [*self.network.parameters()]
+        theirs: list[Tensor] = [*self.student.network.parameters()]
+        if parts := self.student.parts():  # or γ has been dropped
+            mine += self.sigma
+            theirs += [parts[weight]["sigma"] for weight in theirs if weight in parts]
+        compiled = self.network._compiled_call_impl is not None
+        (_compiled_approach() if compiled else _approach)(mine, theirs, self.steps, self.decay)
 
     @contextmanager
     def holding(self, part: Part, source: Source) -> Iterator[nn.Module]:
         """Within the block the teacher holds the average of σ, with BatchNorm statistics of its own, or that of w."""
-        if part == "w" or not self.student.decomposed or not any_nonzero(self.gamma):
+        if part == "w" or not self.student.decomposed or not self.has_gamma():
             yield self.network
             return
-        self._hold("sigma")
+        w = [weight.clone() for weight in self.decomposed]
+        self._hold(self.sigma)
         try:
             with source.reestimated(self.network):
                 yield self.network
         finally:
-            self._hold("w")
+            self._hold(w)
 
-    @torch.no_grad()
+    def has_gamma(self) -> bool:
+        """Whether the average of γ is anything but 0. Asks the device."""
+        return any_nonzero([w != sigma for w, sigma in zip(self.decomposed, self.sigma, strict=True)])
+
     def drop_gamma(self) -> None:
         """Go on from the average of σ."""
-        for gamma in self.gamma:
-            gamma.zero_()
-        self._hold("sigma")
+        self._hold(self.sigma)
+
+    @torch.no_grad()
+    def _hold(self, values: list[Tensor]) -> None:
+        torch._foreach_copy_(list[Tensor](self.decomposed), values)
 
     def tensors(self) -> list[Tensor]:
         """All that `follow` and forward passes change but for the number of steps."""
-        return [*self.network.parameters(), *self.network.buffers(), *self.sigma, *self.gamma]
+        return [*self.network.parameters(), *self.network.buffers(), *self.sigma]
 
 
-def _approach(mine: list[Tensor], theirs: list[Tensor], share: Tensor) -> None:
-    """mine + share·(theirs − mine), in place."""
-    way = torch._foreach_sub([tensor.detach() for tensor in theirs], mine)
+def _approach(mine: list[Tensor], theirs: list[Tensor], steps: Tensor, decay: float) -> None:
+    """Count the step, and go a share of the way: mine + (1 − a)·(theirs − mine), in place."""
+    steps += 1
+    share = torch.maximum(1 / (steps + 1), torch.full_like(steps, 1 - decay))
+    way = torch._foreach_sub(theirs, mine)
     torch._foreach_mul_(way, share)
     torch._foreach_add_(mine, way)
+
+
+@cache
+def _compiled_approach() -> Callable[[list[Tensor], list[Tensor], Tensor, float], None]:
+    """The same in one pass over memory where the three above take eight."""
+    return torch.compile(_approach, **compile_options())

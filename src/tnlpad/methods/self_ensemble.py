@@ -16,7 +16,7 @@ pass over the training split. Iterations share the run's epochs: the first gets 
 same part of the rest each. The first follows the run's schedule of learning rates, a later one goes through it in fewer
 epochs. At 220 epochs these are 100 and three times 40.
 
-With TNLPAD the student is decomposed into σ + γ; both losses act on w, and the teacher averages σ and γ apart. What
+With TNLPAD the student is decomposed into σ + γ; both losses act on w, and the teacher averages σ beside w. What
 predicts, filters and is judged is the teacher's σ, with BatchNorm statistics of its own, unless `filter_with` or
 `judge_by` say w. The penalties' clock counts the epochs of the whole run, or begins again in every iteration, with
 γ = 0 (`restart_decomposition`); `decompose="first"` goes on from the first iteration's σ without a decomposition.
@@ -226,7 +226,6 @@ class SelfEnsemble:
             **self.selections,
             **self.rows.tensors("rows"),
             **{f"teacher_sigma_{k}": tensor for k, tensor in enumerate(self.teacher.sigma)},
-            **{f"teacher_gamma_{k}": tensor for k, tensor in enumerate(self.teacher.gamma)},
             **{f"kept_{k}": tensor for k, tensor in enumerate(self.kept)},
         }
 
