@@ -13,6 +13,7 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.patience import patience_markdown
 from tnlpad.report.results import TITLES, Entry, TableResults, table_results
 from tnlpad.report.results_page import verdict
+from tnlpad.report.studies import studies, studies_markdown
 from tnlpad.report.tables import markdown_row, spread_text
 
 ROOT = Path(__file__).parents[1]
@@ -35,8 +36,8 @@ STOPPING = """
 ## Stopping early
 
 Would a run that ends when its best noisy validation accuracy lies some epochs back have chosen the same epoch? From the
-runs above that went on to their last epoch. The change is that of the chosen epoch's test accuracy, in points, on
-average; it is shown, and decides nothing.
+runs of the paper's tables that went on to their last epoch. The change is that of the chosen epoch's test accuracy, in
+points, on average; it is shown, and decides nothing.
 """
 README_HEADINGS = ("data", "Standard", "TNLPAD", "Standard, paper", "TNLPAD, paper")
 
@@ -55,10 +56,18 @@ def page(records: Sequence[FinishedRecord]) -> str:
     tables = [table_results(name, records) for name in TITLES]
     parts = [HEAD, overview(tables, len(records)) if records else NOTHING_YET]
     parts += [f"\n{markdown(table, level=2)}" for table in tables if table.filled]
-    if records:
-        parts.append(f"{STOPPING}\n{patience_markdown(records)}")
+    if others := studies(records):
+        parts.append(f"\n{studies_markdown(others, level=2)}")
+    if by_the_recipe := in_tables(tables):
+        parts.append(f"{STOPPING}\n{patience_markdown(by_the_recipe)}")
     parts.append("\n## Datasets\n\nTraining and test images, and the recipe.\n\n" + datasets_markdown(dataset_facts()))
     return "".join(parts)
+
+
+def in_tables(tables: Sequence[TableResults]) -> list[FinishedRecord]:
+    """The runs that fill cells, each once, though a cell may stand in several tables."""
+    groups = (group for table in tables for entry in table.filled for group in entry.groups)
+    return list({record.run_id: record for group in groups for record in group.records}.values())
 
 
 def overview(tables: Sequence[TableResults], runs: int) -> str:

@@ -95,6 +95,17 @@ def test_results_from_records(results, tmp_path):
     assert results.readme(text, records) == text
 
 
+def test_runs_of_no_table_have_a_section_and_say_nothing_about_stopping(results, tmp_path):
+    """A run of a few epochs chooses another epoch for another reason."""
+    cell = next(cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2" and cell.row == "tnlpad")
+    for seed, settings in ((1, {}), (2, {"epochs": 9})):
+        write_archived(archive(write_run(tmp_path / "runs", cell, seed, settings=settings)), tmp_path)
+    page = results.page(results.read_records(tmp_path))
+    assert "\n## Other runs\n" in page
+    assert "\n### MNIST, LeNet-5, epochs 9\n" in page
+    assert "| MNIST | TNLPAD | 10 | 1 of 1 |" in page
+
+
 def test_a_committed_record_that_is_damaged_is_an_error(results, tmp_path):
     (tmp_path / "damaged.json").write_text("{")
     with pytest.raises(SystemExit, match=r"damaged\.json"):

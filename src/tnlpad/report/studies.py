@@ -77,11 +77,12 @@ def cell_text(group: Group | None) -> str:
     return "·" if group is None else f"{spread_text(group.chosen)} ({group.chosen.n})"
 
 
-def studies_markdown(found: Sequence[Study]) -> str:
-    """A section for each."""
-    lines = [f"# {TITLE}", "", LEGEND, ""]
+def studies_markdown(found: Sequence[Study], level: int = 1) -> str:
+    """A section for each, under a heading of this level."""
+    heading = "#" * level
+    lines = [f"{heading} {TITLE}", "", LEGEND, ""]
     for study in found:
-        lines += [f"## {study.title}", "", f"Epoch chosen by: {'; '.join(study.selections)}.", ""]
+        lines += [f"{heading}# {study.title}", "", f"Epoch chosen by: {'; '.join(study.selections)}.", ""]
         lines += [markdown_row(["method", *study.headings]), markdown_row(["---", *["---:"] * len(study.columns)])]
         lines += [markdown_row([row.title, *map(cell_text, row.groups)]) for row in study.rows]
         lines.append("")
