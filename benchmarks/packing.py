@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from benchmarks.machine import captured, leave, machine, versions
+from benchmarks.machine import captured, leave, machine, versions, write
 from benchmarks.training import CLASSES, TASKS, Ours, packed
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.mps import mps
@@ -40,15 +40,17 @@ def main() -> None:
         "device": arguments.device,
         "machine": machine(arguments.device),
         "versions": versions(),
-        "command": f"python -m benchmarks.packing --device {arguments.device} --task {' '.join(arguments.task)}",
         "images_per_second": {},
     }
-    for entry in arguments.task:
+    for number, entry in enumerate(arguments.task, 1):
+        done = " ".join(arguments.task[:number])
+        record["command"] = f"python -m benchmarks.packing --device {arguments.device} --task {done}"
         task, runs = entry.split(":")
         rates = record["images_per_second"].setdefault(task, {"runs": int(runs)})
         for way, rate in ways(task, int(runs), arguments.device, arguments.seconds).items():
             rates[way] = rate()
             print(f"{task}: {runs} {way:<10} {rates[way]:>10.0f} images/s", flush=True)
+        write(record, arguments.save)  # what has been measured is not lost if time runs out
     leave(record, arguments.save)
 
 

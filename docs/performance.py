@@ -120,20 +120,17 @@ GPU has no idle corner left.
 
 def training_table(record: dict) -> str:
     """One machine's measurement of whole training steps, alone and packed."""
-    lines = [
-        f"\n### {record['machine']}\n",
-        f"{versions(record)}; {record['turns']} turns. `{record['command']}`\n",
-        "| | step, ms | images per second |",
-        "|---|---:|---:|",
-    ]
-    for name, step in record["step_ms"].items():
-        lines.append(f"| {name} | {step:,.2f} | {record['images_per_second'][name]:,.0f} |")
-    labels = {
-        "tnlpad_over_standard": "tnlpad / standard",
-        "peer_over_tnlpad": "peer / tnlpad",
-        "standard_share_of_saturated": "standard / saturated (images per second)",
-    }
-    lines += ["", *(f"- **{label}: {spread(record[key])}" for key, label in labels.items())]
+    lines = [f"\n### {record['machine']}\n", f"{versions(record)}; {record['turns']} turns. `{record['command']}`\n"]
+    if "step_ms" in record:
+        lines += ["| | step, ms | images per second |", "|---|---:|---:|"]
+        for name, step in record["step_ms"].items():
+            lines.append(f"| {name} | {step:,.2f} | {record['images_per_second'][name]:,.0f} |")
+        labels = {
+            "tnlpad_over_standard": "tnlpad / standard",
+            "peer_over_tnlpad": "peer / tnlpad",
+            "standard_share_of_saturated": "standard / saturated (images per second)",
+        }
+        lines += ["", *(f"- **{label}: {spread(record[key])}" for key, label in labels.items())]
     if "packed" in record:
         lines += ["", PACKED_HEAD, "|---|---:|---:|---:|---:|---:|"]
     for task, counts in record.get("packed", {}).items():
@@ -147,6 +144,47 @@ def training_table(record: dict) -> str:
                 ),
             )
             lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+SMALL_HEAD = """
+## A small network
+
+What do LeNet's own kernels give? A step on MNIST-sized images is bound by the launches in it. The libraries' forms are
+what torch compiles of the plain layers.
+"""
+
+
+def small_table(record: dict) -> str:
+    """One machine's measurement of LeNet's steps."""
+    lines = [*heading(record), "| | step, ms | launches | time / own kernels |", "|---|---:|---:|---:|"]
+    for form, step in record["step_ms"].items():
+        over = record["over_own_kernels"].get(form)
+        lines.append(f"| {form} | {step:,.3f} | {record['launches'][form]} | {f'**{spread(over)}' if over else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+ASKING_HEAD = """
+## Asking a network on a CPU
+
+How many images should be shown at once to a network that is not trained? Of too many the maps leave the processor's
+caches, and their memory is asked of the system and given back.
+"""
+
+
+def asking_table(record: dict) -> str:
+    """One machine's measurement of passes without training."""
+    most = record["most"]
+    lines = [
+        f"\n### {record['machine']}\n",
+        f"{versions(record)}; {record['turns']} turns. `{record['command']}`\n",
+        f"| | images a second, {most:,} at once | ours at once | images a second | time of {most:,} / ours |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, row in record["networks"].items():
+        rates, ours = row["images_per_second"], row["at_once"]
+        cells = (f"{rates[str(most)]:,.0f}", f"{ours}", f"{rates[str(ours)]:,.0f}", f"**{spread(row['all_over_ours'])}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -208,8 +246,10 @@ def page() -> str:
         (METHODS_HEAD, "methods", methods_table),
         (SEMI_SUPERVISED_HEAD, "semi_supervised", semi_supervised_table),
         (TRAINING_HEAD, "training", training_table),
+        (SMALL_HEAD, "small_network", small_table),
         (PACKING_HEAD, "packing", packing_table),
         (LOADER_HEAD, "loader", loader_lines),
+        (ASKING_HEAD, "asking", asking_table),
     )
     return "".join(
         head + "".join(map(table, found)) for head, name, table in sections if (found := records(name)) or head is HEAD

@@ -1,0 +1,73 @@
+"""How many images to show at once to a network that is only asked? On a CPU, in one run.
+
+Every epoch ends with passes over validation, test and training images. Of 1,024 at once the maps of a network leave the
+processor's caches, and their memory is asked of the system and given back; ours are as many as hold a number of pixels
+(`experiments.prepare.images`). The passes take turns.
+
+    python -m benchmarks.asking [--turns 7] [--save record.json]
+"""
+
+import argparse
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from benchmarks.machine import leave, machine, ratio, seconds, versions
+from tnlpad.experiments.config import configure
+from tnlpad.experiments.prepare.images import AT_ONCE, at_once
+from tnlpad.networks import build
+
+ASKED = {"lenet": (1, 28), "small_resnet": (3, 64), "resnet18": (3, 32)}  # channels and side
+
+
+def rounds(task: str, samples: int) -> dict[int, float]:
+    """Seconds to ask for all samples, by how many are shown at once: all, and ours."""
+    channels, side = ASKED[task]
+    images = torch.randn(samples, channels, side, side)
+    network = build(task, num_classes=10, in_channels=channels).eval()
+    ours = at_once(configure("cifar10"), images, torch.device("cpu"))
+
+    @torch.inference_mode()
+    def ask(size: int) -> None:
+        for part in images.split(size):
+            network(part)
+
+    return {size: seconds(lambda size=size: ask(size), "cpu") for size in (AT_ONCE, ours)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--samples", type=int, default=AT_ONCE)
+    parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
+    arguments = parser.parse_args()
+    rows = {}
+    for task in ASKED:
+        rounds(task, arguments.samples)  # warm
+        times = [rounds(task, arguments.samples) for _ in range(arguments.turns)]
+        most, ours = times[0]
+        rows[task] = {
+            "at_once": ours,
+            "images_per_second": {
+                str(size): arguments.samples / median(t[size] for t in times) for size in (most, ours)
+            },
+            "all_over_ours": ratio([t[most] for t in times], [t[ours] for t in times]),
+        }
+        print(f"{task}: {most} at once take {rows[task]['all_over_ours']['median']:.3f} of the time of {ours}")
+    record = {
+        "benchmark": "asking",
+        "device": "cpu",
+        "machine": machine("cpu"),
+        "versions": versions(),
+        "turns": arguments.turns,
+        "samples": arguments.samples,
+        "most": AT_ONCE,
+        "command": f"python -m benchmarks.asking --turns {arguments.turns} --samples {arguments.samples}",
+        "networks": rows,
+    }
+    leave(record, arguments.save)
+
+
+if __name__ == "__main__":
+    main()
