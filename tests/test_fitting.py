@@ -364,8 +364,10 @@ def test_tables_of_yes_and_no_and_numbers():
     result = tnlpad.fit(table, labels, settings=SHORT)
     assert list(result.classes) == ["a", "b"]
     assert result.shipped.columns == ("wide", "red", "few")
-    with pytest.raises(tnlpad.DataError, match="'x' in column 'name', row 0, is no number"):
-        tnlpad.fit(table.assign(name="x"), labels)
+    with pytest.warns(UserWarning, match="not trained on, since there is no number in them: 'name'"):
+        named = tnlpad.fit(table.assign(name="x"), labels, settings=SHORT)
+    assert named.shipped.columns == ("wide", "red", "few")
+    np.testing.assert_array_equal(named.predict_proba(table.assign(other="y")), result.predict_proba(table))
 
 
 def test_right_labels_of_a_rare_class_are_no_suspects():

@@ -51,6 +51,27 @@ def test_contradictions_are_suspects_at_once(tmp_path):
     assert "cat/1.png (cat), dog/again.png (dog)" in result.stdout
 
 
+def test_rows_of_one_content_and_two_labels_may_both_be_right(tmp_path):
+    (tmp_path / "x.csv").write_text("a,label\n1,x\n1,y\n2,x\n")
+    result = check(tmp_path / "x.csv")
+    assert "contradictions: 1 contents have more than one label: one is wrong, or the columns do not" in result.stdout
+    assert "for certain" not in result.stdout
+
+
+def test_a_table_as_people_have_it(tmp_path):
+    """With text, days and gaps, as a spreadsheet saves it."""
+    heading = ["Id", "name", "day", "width", "height", "Species"]
+    rows = [[k, f"Rose {k}", "2024-02-29", k % 7, "" if k == 3 else k % 5, "ab"[k % 2]] for k in range(12)]
+    lines = ["\t".join(map(str, row)) for row in (heading, *rows)]
+    (tmp_path / "x.txt").write_bytes("\r\n".join(lines).encode("utf-16"))
+    result = check(tmp_path / "x.txt", "--label", "Species")
+    assert result.exit_code == 0, result.output
+    assert "11 rows of numbers, 2 classes" in result.stdout
+    assert "columns: 2 (width, height)" in result.stdout
+    assert "1: has no finite number in column 'height' (such as 3)" in result.stdout
+    assert "note: columns that are not trained on, since there is no number in them: 'name', 'day'." in result.stdout
+
+
 def test_one_class_only(tmp_path):
     class_folders(tmp_path, ("cat",))
     result = clean(check(tmp_path))
@@ -96,7 +117,8 @@ def test_names_do_not_command_the_terminal(tmp_path):
     [
         ("path\nx.png\n", "has no column `label`"),
         ("path,label\n/etc/passwd,a\n/etc/hosts,b\n", "lies out of the folder"),
-        ("a,label\nnan,1\nnan,2\n", "has no finite number in column 'a'"),
+        ("a,b,label\nnan,1,x\n1,nan,y\n", "has no finite number in column 'a'"),
+        ("a,label\nnan,1\nnan,2\n", "neither a column `path` nor columns of numbers"),
         ("path,label\nmissing.png,a\n", "there is no such file"),
     ],
 )
@@ -124,7 +146,7 @@ def test_arrays_that_cannot_be_used(tmp_path, arrays, message):
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "latin-1"])
 def test_a_table_of_another_encoding_is_told_how_to_be_saved(tmp_path, encoding):
     (tmp_path / "x.csv").write_bytes("path,label\nx.png,käse\n".encode(encoding))
     result = clean(check(tmp_path / "x.csv"))
@@ -190,6 +212,8 @@ def test_a_column_of_classes_of_any_name(tmp_path):
     assert named.exit_code == 0, named.output
     assert "a (6), b (6)" in named.stdout
     assert "columns: 2 (a, b)" in named.stdout
+    fewer = check(tmp_path / "x.csv", "--label", "Cover Type", "--ignore", "b")
+    assert "columns: 1 (a)" in fewer.stdout
 
 
 def test_too_few_samples_to_hold_some_out(tmp_path):

@@ -3,6 +3,8 @@ import json
 import shlex
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli import trained
@@ -21,7 +23,7 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def rows(path):
+def rows_in(path):
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -30,7 +32,7 @@ def test_labels_are_corrected_and_the_original_kept(run, tmp_path):
     out = tmp_path / "new" / "manifest.csv"
     result = asked(run, "--out", out, "--json")
     assert result.exit_code == 0, result.output
-    counts, table = json.loads(result.stdout), rows(out)
+    counts, table = json.loads(result.stdout), rows_in(out)
     changed = [row for row in table if row["changed"] == "yes"]
     assert counts == {
         "file": str(out),
@@ -47,7 +49,7 @@ def test_labels_are_corrected_and_the_original_kept(run, tmp_path):
 def test_labels_are_dropped(run, tmp_path):
     out = tmp_path / "manifest.csv"
     assert "samples kept" in asked(run, "--out", out, "--action", "drop").stdout
-    assert 0 < len(rows(out)) < 600
+    assert 0 < len(rows_in(out)) < 600
 
 
 @pytest.mark.parametrize("words", [["--out", "folder"], ["--out", "m.csv", "--confidence", "0.2"], []])
@@ -72,7 +74,7 @@ def test_what_a_person_decided_counts(run, tmp_path):
 
 def _written(run, folder, *words):
     assert asked(run, "--out", folder / "m.csv", *words).exit_code == 0
-    return rows(folder / "m.csv")
+    return rows_in(folder / "m.csv")
 
 
 def test_a_network_that_guesses_changes_nothing_unasked(run, tmp_path):
@@ -186,16 +188,38 @@ def test_a_named_column_of_classes_is_found_again(tmp_path):
     run = trained.trained(data, tmp_path / "runs", 2, "--label", "Cover_Type")
     assert json.loads((run / "data.json").read_text())["label_column"] == "Cover_Type"
     written = document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
-    assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'}"
-    assert open_dataset(tmp_path / "clean.csv").columns == ("width", "height")
+    assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'} --label Cover_Type"
+    assert open_dataset(tmp_path / "clean.csv", label="Cover_Type").columns == ("width", "height")
     assert trained.asked("suspects", run, "--out", tmp_path / "s", "--format", "html", "--top", 3).exit_code == 0
     assert "width" in (tmp_path / "s" / "index.html").read_text()
     assert len(document("predict", run, data)["predictions"]) == 40
     (tmp_path / "new.csv").write_text("height,width\n1,2\n")
     assert len(document("predict", run, tmp_path / "new.csv")["predictions"]) == 1
     (tmp_path / "kinds.csv").write_text("height,width,kind\n1,2,wet\n")
-    assert trained.asked("predict", run, tmp_path / "kinds.csv").exit_code == 3
-    assert len(document("predict", run, tmp_path / "kinds.csv", "--label", "kind")["predictions"]) == 1
+    assert len(document("predict", run, tmp_path / "kinds.csv")["predictions"]) == 1
+
+
+def test_a_column_to_ignore_is_ignored_by_every_command_and_comes_back(tmp_path):
+    """Also one that would name the samples."""
+    rows = [f"{k % 3},{'A/' * (k % 2)}{k},{k % 5},{k},{'xy'[k % 2]}" for k in range(20)]
+    data = tmp_path / "x.csv"
+    data.write_text("\n".join(["id,Ticket,a,b,label", *rows]))
+    refused = trained.asked("train", data, "--out", tmp_path / "runs", "--ignore", "id")
+    assert "or leave it out: --ignore Ticket." in refused.stderr
+    words = ("--ignore", "ticket", "--ignore", "id")
+    run = trained.trained(data, tmp_path / "runs", 1, *words)
+    assert json.loads((run / "data.json").read_text())["columns"] == ["a", "b"]
+    written = document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
+    assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'} --ignore ticket --ignore id"
+    table = rows_in(tmp_path / "clean.csv")
+    assert list(table[0]) == ["id", "Ticket", "a", "b", "label", "split", "original_label"]
+    assert [row["Ticket"] for row in table] == [row.split(",")[1] for row in rows]
+    assert len(document("predict", run, data)["predictions"]) == 20
+    assert trained.asked(*written["next"].split()[1:], "--set", "epochs=1", "--out", tmp_path / "runs").exit_code == 0
+    assert (
+        "has changed"
+        not in trained.asked("train", data, "--ignore", "id", "--ignore", "Ticket", "--ignore", "a").stderr
+    )
 
 
 def test_another_column_of_classes_is_no_change_of_the_data(tmp_path):
@@ -209,3 +233,86 @@ def test_another_column_of_classes_is_no_change_of_the_data(tmp_path):
     assert len(list((tmp_path / "runs").iterdir())) == 2
     (tmp_path / "x.csv").write_text("\n".join(["a,fine,label", *rows, "40,0,1"]))
     assert f"has changed since {first.name} was begun" in trained.asked(*words).stderr
+
+
+FORMS = [("csv", "utf-8", ","), ("csv", "utf-8-sig", ";"), ("csv", "utf-8", "|"), ("txt", "utf-16", "\t")]
+
+
+@pytest.mark.parametrize(("suffix", "encoding", "separator"), FORMS)
+def test_a_table_comes_back_as_it_was_but_for_its_labels(tmp_path, suffix, encoding, separator):
+    heading = ["note", "width", "Kind", "height"]
+    table = [[f"é{k}", f"{k / 3:.17g}", " xy"[1 + k % 2] + " ", k % 4] for k in range(14)]
+    table[5][3] = ""
+    lines = [separator.join(map(str, row)) for row in (heading, *table)]
+    data, out = tmp_path / f"data.{suffix}", tmp_path / f"clean.{suffix}"
+    data.write_bytes("\r\n".join([*lines, ""]).encode(encoding))
+    run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind")
+    (tmp_path / "review.csv").write_text("id,label\n0,y\n1,\n")
+    result = asked(run, "--out", out, "--review", tmp_path / "review.csv")
+    assert result.exit_code == 0, result.output
+    assert "1 samples that could not be trained on stay as they are" in result.stderr
+    written = out.read_bytes().decode(encoding).split("\r\n")
+    assert written[0] == separator.join([*heading, "id", "split", "original_label"])
+    assert written[1].startswith(lines[1].replace("x ", "y"))
+    assert written[1].endswith(f"{separator}x")
+    assert [line.split(separator)[4] for line in written[1:-1]] == ["0", *map(str, range(2, 14))]
+    for line in lines[3:]:
+        assert any(each.startswith(line + separator) for each in written), line
+    assert out.read_bytes()[:3] == data.read_bytes()[:3]
+    first, second = (open_dataset(path, label="kind") for path in (data, out))
+    assert set(first.ids) - set(second.ids) == {"1"}
+    assert set(second.parts) == {"train", "validation"}  # the same samples are held out again
+
+
+def test_a_table_that_was_cleaned_before_keeps_the_first_labels(tmp_path):
+    rows = [f"{k},{k % 5},{'xy'[k % 2]},z,train,{k}" for k in range(12)]
+    (tmp_path / "x.csv").write_text("\n".join(["id,a,label,original_label,split,b", *rows]))
+    run = trained.trained(tmp_path / "x.csv", tmp_path / "runs")
+    table = _written(run, tmp_path, "--confidence", 1)
+    assert list(table[0]) == ["id", "a", "label", "original_label", "split", "b"]
+    assert {row["original_label"] for row in table} == {"z"}
+
+
+def test_a_table_of_parquet_keeps_its_columns_as_text(tmp_path):
+    days = np.datetime64("2024-02-28") + np.arange(12)
+    columns = {"day": days, "a": np.arange(12) / 7, "label": np.arange(12) % 2, "gap": [None, *range(11)]}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    run = trained.trained(tmp_path / "x.parquet", tmp_path / "runs")
+    table = _written(run, tmp_path, "--confidence", 1)
+    assert [row["day"] for row in table[:2]] == ["2024-02-28", "2024-02-29"]
+    assert [float(row["a"]) for row in table] == columns["a"].tolist()
+    assert table[0]["gap"] == ""
+
+
+def test_a_table_of_paths_is_written_as_its_source_is(tmp_path):
+    own_data(tmp_path, "folder")
+    paths = [path.relative_to(tmp_path) for path in sorted((tmp_path / "data").glob("*/*.png"))]
+    text = "\r\n".join(["path\tlabel", *(f"{path}\t{path.parent.name}" for path in paths)])
+    (tmp_path / "x.txt").write_bytes(text.encode("utf-16"))
+    run = trained.trained(tmp_path / "x.txt", tmp_path / "runs")
+    document("clean", run, "--out", tmp_path / "clean.txt", "--confidence", 1)
+    written = (tmp_path / "clean.txt").read_bytes().decode("utf-16")
+    assert written.splitlines()[0].split("\t")[:3] == ["id", "path", "label"]
+    assert len(open_dataset(tmp_path / "clean.txt").ids) == 20
+    (tmp_path / "x.txt").write_bytes(text.encode("latin-1") + b"\xe9")
+    result = asked(run, "--out", tmp_path / "new" / "clean.txt", "--confidence", 1)
+    assert (result.exit_code, (tmp_path / "new").exists()) == (3, False)
+    (tmp_path / "x.txt").unlink()
+    document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
+    assert (tmp_path / "clean.csv").read_bytes().startswith(b"id,path,label")
+
+
+def test_data_that_were_moved_are_found_where_they_are_trained_on_again(tmp_path):
+    data = own_data(tmp_path, "parts")
+    run = trained.trained(data, tmp_path / "runs")
+    moved = data.rename(tmp_path / "moved")
+    result = asked(run, "--out", tmp_path / "c.csv", "--confidence", 1)
+    assert result.exit_code == 3
+    assert "or give `tnlpad train` the place where it is now" in result.stderr
+    assert not (tmp_path / "c.csv").exists()
+    before = (run / "summary.json").read_bytes()
+    assert trained.trained(moved, tmp_path / "runs") == run
+    assert (run / "summary.json").read_bytes() == before
+    table = _written(run, tmp_path, "--confidence", 1)
+    assert len(table) == 32
+    assert all(row["path"] == str(moved / row["id"]) for row in table)

@@ -1,6 +1,8 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -30,6 +32,13 @@ def test_predictions_on_own_images_need_no_labels(run, tmp_path):
     result = asked("predict", run, tmp_path / "photographs", "--out", tmp_path / "p.csv", "-q")
     assert result.exit_code == 0, result.output
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 4
+
+
+def test_one_image_will_do(run, tmp_path):
+    save(tmp_path / "photo.PNG", picture(1))
+    found = document("predict", run, tmp_path / "photo.PNG")["predictions"]
+    assert [(each["id"], each["path"]) for each in found] == [("photo.PNG", str(tmp_path / "photo.PNG"))]
+    assert found[0]["probability"] == document("predict", run, tmp_path)["predictions"][0]["probability"]
 
 
 def test_data_of_another_shape_are_bad_data(run, tmp_path):
@@ -73,7 +82,7 @@ def test_bad_samples_are_left_out_and_said(run, tmp_path):
 def test_columns_are_found_by_name(tmp_path):
     run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
     (tmp_path / "a.csv").write_text("width,height\n1,-2\n3,4\n")
-    (tmp_path / "b.csv").write_text("height,more,width\n-2,7,1\n4,7,3\n")
+    (tmp_path / "b.csv").write_text("height;more;width\n-2;7;1\n4;7;3\n")
     first = predicted(run, tmp_path / "a.csv")
     assert predicted(run, tmp_path / "b.csv") == first
     np.savez(tmp_path / "c.npz", features=np.array([[1, -2], [3, 4]]))  # no names: the order counts
@@ -81,7 +90,36 @@ def test_columns_are_found_by_name(tmp_path):
     (tmp_path / "d.csv").write_text("width,depth\n1,2\n")
     result = asked("predict", run, tmp_path / "d.csv")
     assert result.exit_code == 3
-    assert "has no column 'height'" in result.stderr
+    assert "has no column 'height', and this run was trained on one; it has width, depth." in result.stderr
+    (tmp_path / "e.csv").write_text("width,height\n1,tall\n")
+    result = asked("predict", run, tmp_path / "e.csv")
+    assert result.exit_code == 3
+    assert "'tall' in column 'height', row 0, is no number" in result.stderr
+
+
+def test_other_columns_are_ignored_in_a_line_that_says_so(tmp_path):
+    run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
+    (tmp_path / "a.csv").write_text("id,width,height\n7,1,-2\n8,3,4\n9,,4\n")
+    (tmp_path / "b.csv").write_text(
+        "comment|height|file|id|split|width|label\n-, so|-2|a.png|7|fold 1|1|x\n?|4|b.png|8||3|\nno|4|c.png|9||NA|\n"
+    )
+    result = asked("predict", run, tmp_path / "b.csv")
+    assert result.exit_code == 0, result.output
+    others = "'comment', 'file', 'split', 'label'"
+    assert f"Note: columns that this run was not trained on are ignored: {others}." in result.stderr
+    found = document("predict", run, tmp_path / "b.csv")
+    assert found == document("predict", run, tmp_path / "a.csv")
+    assert [each["id"] for each in found["predictions"]] == ["7", "8"]
+    assert found["left_out"] == [{"id": "9", "reason": "has no finite number in column 'width'"}]
+    by_parquet = document("predict", run, _parquet(tmp_path / "c.parquet"))
+    assert by_parquet["predictions"] == found["predictions"]
+
+
+def _parquet(path):
+    """With a column of pictures besides."""
+    columns = {"scan": [b"x", b"y"], "id": [7, 8], "text": ["", "z"], "height": [-2.0, 4.0], "width": [1, 3]}
+    pq.write_table(pa.table(columns), path)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -89,9 +127,9 @@ def test_columns_are_found_by_name(tmp_path):
     [
         ("x.csv", "path\n/etc/hostname\n", "lies out of the folder"),
         ("x.csv", "path,label\n", "has no rows"),
-        ("x.csv", "a\nnan\n", "has no finite number"),
+        ("x.csv", "a,b\nnan,1\n1,nan\n", "has no finite number"),
         ("x.npz", "no archive", "cannot be read as .npz"),
-        ("x.txt", "x", "is of no known kind"),
+        ("x.xlsx", "x", "is of no known kind"),
     ],
 )
 def test_bad_data_end_with_three_and_write_nothing(run, tmp_path, name, content, message):

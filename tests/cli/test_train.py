@@ -124,6 +124,7 @@ def test_a_configuration_and_other_words(out, tmp_path):
     [
         ([], "Say what to train on"),
         (["digitz"], "Did you mean digits?"),
+        (["photoz"], "There is no file or folder photoz here, so it is taken for the name of a published dataset"),
         (["digits", "--method", "tnlpat"], "did you mean tnlpad?"),
         (["digits", "--network", "lenett"], "did you mean lenet?"),
         (["digits", "--network", "lenet"], "image_size=8"),

@@ -28,3 +28,11 @@ def test_parts_are_kept(tmp_path):
     assert folder.summary()["samples"] == {"train": 20, "validation": 10, "test": 10}
     remembered = read_data_file(folder.path)
     assert open_dataset(remembered["path"]).shape.fingerprint == remembered["fingerprint"]
+
+
+def test_the_names_of_columns_are_kept(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pip install pandas")
+    table = pandas.DataFrame(CONTENT["features"]).add_prefix("column of ")
+    folder = trained(table, LABELS, tmp_path)
+    remembered = read_data_file(folder.path)
+    assert open_dataset(remembered["path"]).columns == tuple(remembered["columns"]) == tuple(table.columns)

@@ -12,7 +12,7 @@ from tnlpad.data.errors import DataError
 from tnlpad.data.own import open_dataset
 from tnlpad.data.reporting import Silent
 from tnlpad.experiments.config import command, configure, departures, from_json
-from tnlpad.experiments.own_data import prepare_own_data, trainable_parts
+from tnlpad.experiments.own_data import prepare_own_data, remember_place, trainable_parts
 from tnlpad.experiments.run import run
 from tnlpad.records.archive import finished_records
 from tnlpad.records.samples import read_data_file
@@ -251,3 +251,16 @@ def test_ten_thousand_classes_are_trained_on(tmp_path):
     own = open_dataset(tmp_path / "x.npz")
     folder = run(configure(own.shape, settings={"epochs": 1, "batch_size": 3000}), tmp_path / "runs", own=own)
     assert folder.summary()["samples"] == {"train": 9000, "validation": 1000, "test": 0}
+
+
+def test_where_data_lie_now_is_remembered(tmp_path):
+    own = open_dataset(blobs(tmp_path / "x.npz", columns=list("abcd")))
+    folder = run(configure(own.shape, settings=SHORT), tmp_path / "runs", own=own).path
+    before = (folder / "data.json").read_bytes()
+    remember_place(folder, own)
+    assert (folder / "data.json").read_bytes() == before
+    elsewhere = open_dataset(blobs(tmp_path / "y.npz", columns=list("pqrs")))
+    remember_place(folder, elsewhere)
+    now = read_data_file(folder)
+    assert (now["path"], now["columns"]) == (str(tmp_path / "y.npz"), list("pqrs"))
+    assert now["normalisation"] == json.loads(before)["normalisation"]

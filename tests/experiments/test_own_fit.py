@@ -2,6 +2,7 @@ import numpy as np
 
 from tests.data.own_files import picture
 from tnlpad.experiments.own_fit import train_on
+from tnlpad.records.samples import read_data_file
 
 LABELS = np.arange(40) % 2
 CONTENT = {
@@ -21,3 +22,11 @@ def test_nothing_is_kept_unless_asked_for(tmp_path):
     folder = trained(CONTENT["features"], LABELS, tmp_path, keep_data=False)
     assert list(tmp_path.iterdir()) == [folder.path]
     assert (folder.path / "scores.parquet").exists()
+
+
+def test_data_that_were_moved_are_remembered_where_they_are(tmp_path):
+    np.savez(tmp_path / "x.npz", features=CONTENT["features"], labels=LABELS)
+    folder = trained(tmp_path / "x.npz", None, tmp_path / "runs")
+    (tmp_path / "x.npz").rename(tmp_path / "y.npz")
+    assert trained(tmp_path / "y.npz", None, tmp_path / "runs").path == folder.path
+    assert read_data_file(folder.path)["path"] == str(tmp_path / "y.npz")

@@ -7,8 +7,10 @@ from tests.experiments.test_run import small
 from tnlpad.data.catalogue import find
 from tnlpad.data.own import open_dataset
 from tnlpad.experiments.config import configure
+from tnlpad.experiments.prepare.data import prepare_data
 from tnlpad.experiments.run import run
 from tnlpad.experiments.shipped import load_shipped
+from tnlpad.methods import METHODS
 from tnlpad.records.store import RecordError
 
 
@@ -26,6 +28,17 @@ def test_all_that_is_needed_to_use_it(folder):
     mean, std = (torch.tensor(each) for each in (info.normalisation.mean, info.normalisation.std))
     with torch.no_grad():
         torch.testing.assert_close(shipped.network(images), shipped.network.network((images - mean) / std))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_the_one_that_the_run_judged(method, tmp_path):
+    """One network, or the two of DivideMix as one: it scores as the record says."""
+    folder = run(small(method, epochs=2), tmp_path)
+    data = prepare_data(small(method), None, torch.device("cpu"))
+    with torch.no_grad():
+        right = load_shipped(folder).network(data.test / 255).argmax(1) == data.test_labels
+    judged = next(iter(folder.summary()["chosen"]["judged"].values()))
+    assert right.double().mean().item() == pytest.approx(judged["test_accuracy"])
 
 
 def test_features_are_known_by_name(tmp_path):

@@ -36,7 +36,11 @@ def tell_of_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Pat
             remembered = read_data_file(folder.path) or {}
         except RecordError:
             continue
-        same = remembered.get("path") == here and remembered.get("label_column") == own.label_column
+        same = (
+            remembered.get("path") == here
+            and remembered.get("label_column") == own.label_column
+            and remembered.get("ignored", []) == list(own.ignored)
+        )
         if same and remembered.get("fingerprint") != own.shape.fingerprint:
             changed = f"{own.source} has changed since {folder.path.name} was begun"
             if resume:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.data import BAD_DATA, progress_reporter
-from tnlpad.cli.options import LabelColumn
+from tnlpad.cli.options import IgnoredColumns, LabelColumn
 from tnlpad.cli.output import fail, print_json, printable
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def check(
         Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
     ] = None,
     label: LabelColumn = None,
+    ignore: IgnoredColumns = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document, with every sample left out.")
@@ -53,7 +54,7 @@ def check(
         fail(f"{data} is a published dataset: `tnlpad data check {data}` is for those.", code=2)
     try:
         with progress_reporter(quiet) as reporter:
-            own = open_dataset(data, images=images, label=label, reporter=reporter)
+            own = open_dataset(data, images=images, label=label, ignored=ignore or (), reporter=reporter)
     except DataError as error:
         fail(str(error), code=BAD_DATA)
     found = inspect(own)
@@ -142,7 +143,10 @@ def _about_duplicates(found: "Inspection") -> Iterator[str]:
         yield f"  {across:,} of these contents are in more than one part, so that a test on them says little"
     contradictions = found.contradictions
     if contradictions:
-        yield f"wrong for certain: {len(contradictions):,} contents have more than one label"
+        heading, doubt = "wrong for certain", ""
+        if found.kind == "features":
+            heading, doubt = "contradictions", ": one is wrong, or the columns do not tell the classes apart"
+        yield f"{heading}: {len(contradictions):,} contents have more than one label{doubt}"
     for group in contradictions[:SHOWN]:
         pairs = zip(group.ids, group.labels, strict=True)
         yield "  " + ", ".join(f"{_short(name)} ({_short(label)})" for name, label in list(pairs)[:SHOWN])

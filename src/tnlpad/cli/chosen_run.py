@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tnlpad.cli.data import progress_reporter
 from tnlpad.cli.exit_codes import exit_codes
-from tnlpad.cli.options import Protocol, read_settings
+from tnlpad.cli.options import Protocol, read_settings, table_words
 from tnlpad.cli.output import fail, say
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ class Words:
     protocol: Protocol | None
 
 
-def opened(data: str | None, images: Path | None, label: str | None, quiet: bool) -> "OwnDataset | None":
+def opened(
+    data: str | None, images: Path | None, label: str | None, ignore: list[str], quiet: bool
+) -> "OwnDataset | None":
     """The person's own data that a word means; None if it is the name of a dataset."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.errors import DataError
@@ -39,14 +41,18 @@ def opened(data: str | None, images: Path | None, label: str | None, quiet: bool
             fail(f"--images {images} is for tables of your own images: leave it out.", code=2)
         if label is not None:
             fail(f"--label {label} is for tables of your own: leave it out.", code=2)
+        if ignore:
+            fail(f"--ignore {ignore[0]} is for tables of your own: leave it out.", code=2)
+        if data is not None and data not in CATALOGUE:
+            say(f"There is no file or folder {data} here, so it is taken for the name of a published dataset.", quiet)
         return None
     try:
         with progress_reporter(quiet) as reporter:
-            own = open_dataset(data, images=images, label=label, reporter=reporter)
+            own = open_dataset(data, images=images, label=label, ignored=ignore, reporter=reporter)
     except DataError as error:
         fail(str(error), code=3)
     if own.problems:
-        again = shlex.join(["tnlpad", "check", data, *(["--label", label] if label is not None else [])])
+        again = shlex.join(["tnlpad", "check", data, *table_words(label, ignore)])
         say(f"{len(own.problems):,} samples are left out; `{again}` says why.", quiet)
     for note in own.notes:
         say(f"Note: {note}", quiet)

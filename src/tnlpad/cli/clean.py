@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.cleaned_files import SUFFIXES, WHY, Form, form_of, write_cleaned
-from tnlpad.cli.find_run import judged_run, run_data
+from tnlpad.cli.find_run import MOVED, judged_run, run_data
+from tnlpad.cli.options import table_words
 from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def clean(
         Path,
         typer.Option(
             metavar="FILE",
-            help="What to write: .csv; .npz for images of such a file, .parquet for pictures in a table.",
+            help="What to write: .csv, .tsv or .txt; .npz for images of such a file, .parquet for pictures in a table.",
         ),
     ],
     action: Annotated[
@@ -52,17 +53,20 @@ def clean(
     """Write all samples as a table with the doubtful labels corrected or dropped.
 
     The label as it was given stays beside the new one, in original_label, and
-    a test part as it is. `tnlpad train` takes the file as it takes other data.
+    a test part as it is. A table of numbers keeps all its columns, and text
+    its encoding and separator. `tnlpad train` takes the file as other data.
     Where the network is too weak to be believed, only labels that you decided
     on are changed, unless you say --confidence.
 
     Example: tnlpad clean RUN --out manifest.csv --confidence 0.9
     """
+    from tnlpad.data.errors import DataError
     from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError
 
-    if out.is_dir() or out.suffix.lower() not in SUFFIXES.values():
-        fail(f"--out {out}: name a file that ends in {', '.join(sorted(set(SUFFIXES.values())))}.", code=2)
+    known = sorted({suffix for each in SUFFIXES.values() for suffix in each})
+    if out.is_dir() or out.suffix.lower() not in known:
+        fail(f"--out {out}: name a file that ends in {', '.join(known)}.", code=2)
     found = judged_run(run, runs)
     least = _least_confidence(confidence, found, review, quiet)
     try:
@@ -75,15 +79,21 @@ def clean(
         if source is not None:
             refuse_to_overwrite(out, source, "--out")
     form = form_of(about, rows)
-    if out.suffix.lower() != SUFFIXES[form]:
-        fail(f"--out {out}: {WHY[form]}. Name a file that ends in {SUFFIXES[form]}.", code=2)
-    own = run_data(found.folder, quiet) if form in ("features", "images", "pictures") else None
+    if out.suffix.lower() not in SUFFIXES[form]:
+        fail(f"--out {out}: {WHY[form]}. Name a file that ends in {SUFFIXES[form][0]}.", code=2)
+    if form == "paths" and not any(os.path.exists(row.path or "") for row in rows):
+        fail(f"{about['path']} is gone, or the images that it leads to: such as {rows[0].path}. {MOVED}", code=3)
+    own = run_data(found.folder, quiet) if form not in ("paths", "ids") else None
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_cleaned(out, rows, own)
+        write_cleaned(out, rows, form, about.get("path"), own)
+    except DataError as error:
+        fail(str(error), code=3)
     except OSError as error:
         fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
     _warn(found, rows, least, quiet)
+    if unused := len(about.get("left_out", ())):
+        fate = "stay as they are" if form == "table" else "are not in it"
+        say(f"{unused:,} samples that could not be trained on {fate}.", quiet)
     total = len(found.scores) + sum(row.split == "test" for row in rows)
     _tell(out, rows, total, _next(out, rows, form, about), quiet, as_json)
 
@@ -137,6 +147,8 @@ def _next(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, 
     import shlex
 
     command = f"tnlpad train {shlex.quote(str(out))}"
+    if form == "table":
+        return " ".join([command, *map(shlex.quote, table_words(about.get("label_column"), about.get("ignored", ())))])
     if form != "paths":
         return None if form == "ids" else command
     paths = [row.path for row in rows if row.path is not None]

@@ -1,23 +1,29 @@
 """Cleaned data in the form that they came in, so that `tnlpad train` takes them back."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from tnlpad.cli.corrected_table import corrected_table, form_like, is_table
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.suspects.cleaning import Cleaned
 
-Form = Literal["paths", "features", "images", "pictures", "ids"]
-SUFFIXES: dict[Form, str] = {
-    "paths": ".csv",
-    "features": ".csv",
-    "images": ".npz",
-    "pictures": ".parquet",
-    "ids": ".csv",
+Form = Literal["paths", "table", "features", "images", "pictures", "ids"]
+TEXT = (".csv", ".tsv", ".txt")
+SUFFIXES: dict[Form, tuple[str, ...]] = {
+    "paths": TEXT,
+    "table": TEXT,
+    "features": TEXT,
+    "images": (".npz",),
+    "pictures": (".parquet",),
+    "ids": TEXT,
 }
 WHY: dict[Form, str] = {
     "paths": "image files make a table of paths",
+    "table": "features make a table",
     "features": "features make a table",
     "images": "these images came as arrays, which no table holds",
     "pictures": "these pictures came within a table, and go into another one",
@@ -32,32 +38,40 @@ def form_of(about: Mapping[str, Any], rows: "Sequence[Cleaned]") -> Form:
     if kind == "files":
         return "paths" if all(row.path is not None for row in rows) else "pictures"
     if kind == "features":
-        return "features"
+        return "table" if is_table(about["path"]) else "features"
     return "images" if kind == "images" else "ids"
 
 
-def write_cleaned(out: Path, rows: "Sequence[Cleaned]", own: "OwnDataset | None") -> None:
+def write_cleaned(
+    out: Path, rows: "Sequence[Cleaned]", form: Form, source: str | None, own: "OwnDataset | None"
+) -> None:
     """Write the samples that stay.
 
     Args:
-        out: A file with the suffix of their form.
+        out: A file with a suffix of their form; its folder is made if need be.
         rows: Their labels.
-        own: The data that they come from; not needed for paths and ids.
+        form: Of the data.
+        source: Where they lay; text is written as it is there.
+        own: The data; not needed for paths and ids.
     """
     from tnlpad.suspects.cleaning import HEADER
     from tnlpad.suspects.export import write_rows
 
+    text = form_like(source)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write = partial(write_rows, out, separator=text.separator, encoding=text.encoding)
     if own is None:
-        write_rows(out, HEADER, (row.row() for row in rows))
+        write(HEADER, (row.row() for row in rows))
+        return
+    if form == "table":
+        write(*corrected_table(own, rows))
         return
     place = {name: number for number, name in enumerate(own.ids)}
     order = [place[row.id] for row in rows]
     if own.features is not None:
         numbers = (map(str, own.features[number]) for number in order)
         labels = ([getattr(row, name) for name in COLUMNS] for row in rows)
-        write_rows(
-            out, (*COLUMNS, *own.columns), ([*first, *rest] for first, rest in zip(labels, numbers, strict=True))
-        )
+        write((*COLUMNS, *own.columns), ([*first, *rest] for first, rest in zip(labels, numbers, strict=True)))
     elif own.images is not None:
         _write_arrays(out, rows, own.images[order])
     else:

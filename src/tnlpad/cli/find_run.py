@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tnlpad.records.store import RunFolder
     from tnlpad.suspects.judged import JudgedSamples
 
+MOVED = "Put it back there; or give `tnlpad train` the place where it is now, and it finds the run again."
+
 
 def find_run(run: str, runs: Path) -> "RunFolder":
     """The folder of a finished run, by path, by name, or by the beginning of a name that no other run has."""
@@ -80,9 +82,15 @@ def reopened(folder: "RunFolder", quiet: bool) -> "OwnDataset":
     if about is None:
         raise DataError(f"the run in {folder.path} is on a published dataset.")
     if not os.path.exists(about["path"]):
-        raise DataError(f"{about['path']} is gone, and the run in {folder.path} was trained on it. Put it back there.")
+        raise DataError(f"{about['path']} is gone, and the run in {folder.path} was trained on it. {MOVED}")
     with progress_reporter(quiet) as reporter:
-        own = open_dataset(about["path"], images=about["images"], label=about.get("label_column"), reporter=reporter)
+        own = open_dataset(
+            about["path"],
+            images=about["images"],
+            label=about.get("label_column"),
+            ignored=about.get("ignored", ()),
+            reporter=reporter,
+        )
     if own.shape.fingerprint != about["fingerprint"]:
         raise DataError(f"{about['path']} has changed since the run in {folder.path} was trained on it. Restore it.")
     return own

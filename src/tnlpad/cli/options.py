@@ -13,10 +13,20 @@ LabelColumn = Annotated[
     str | None,
     typer.Option("--label", metavar="COLUMN", help="What a table calls the column of the classes; label by default."),
 ]
+IgnoredColumns = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="COLUMN", help="A column of a table not to look at. May be repeated."),
+]
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")]
 Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")]
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+def table_words(label: str | None, ignored: Iterable[str]) -> list[str]:
+    """The options that say how a table is read, for a command that is shown."""
+    words = ["--label", label] if label is not None else []
+    return words + [word for name in ignored for word in ("--ignore", name)]
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, str]:

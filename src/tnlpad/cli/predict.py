@@ -1,5 +1,6 @@
 """`tnlpad predict`: what a run's network says about other data."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from tnlpad.cli.find_run import find_run
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
+    from tnlpad.data.own.listing import Problem
     from tnlpad.experiments.predict import Inputs, Prediction
     from tnlpad.experiments.shipped import Shipped
 
@@ -40,6 +42,9 @@ def predict(
 ) -> None:
     """Predict the class of every sample, with σ of the chosen epoch.
 
+    Of a table of numbers the columns that were trained on are taken by their
+    names, and others are ignored.
+
     Example: tnlpad predict RUN photographs --out predictions.csv
     """
     from tnlpad.data.errors import DataError
@@ -57,12 +62,13 @@ def predict(
     try:
         shipped = load_shipped(folder)
         classes = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
-        found = list(predictions(shipped, _inputs(data, images, classes, shipped, root, quiet)))
+        inputs, left_out = _inputs(data, images, classes, shipped, root, quiet)
+        found = list(predictions(shipped, inputs))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
     if out is not None:
         _write(out, found)
-    _print(found, out, as_json)
+    _print(found, left_out, out, as_json)
 
 
 def _write(out: Path, found: "list[Prediction]") -> None:
@@ -75,9 +81,10 @@ def _write(out: Path, found: "list[Prediction]") -> None:
         fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
 
 
-def _print(found: "list[Prediction]", out: Path | None, as_json: bool) -> None:
+def _print(found: "list[Prediction]", left_out: "Sequence[Problem]", out: Path | None, as_json: bool) -> None:
     if as_json:
-        print_json({"predictions": [asdict(each) for each in found], "file": str(out) if out else None})
+        document = {"predictions": [asdict(each) for each in found], "left_out": [asdict(each) for each in left_out]}
+        print_json(document | {"file": str(out) if out else None})
     elif out is not None:
         typer.echo(f"{len(found):,} predictions: {out}")
     else:
@@ -93,16 +100,21 @@ def _print(found: "list[Prediction]", out: Path | None, as_json: bool) -> None:
 
 def _inputs(
     data: str, images: Path | None, label: str | None, shipped: "Shipped", root: Path | None, quiet: bool
-) -> "Inputs":
+) -> "tuple[Inputs, Sequence[Problem]]":
+    """What to predict on, and what of it cannot be."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import open_dataset
-    from tnlpad.experiments.predict import inputs_of_catalogue, inputs_of_own
+    from tnlpad.experiments.predict import inputs_of_catalogue, inputs_of_own, wanted_columns
 
     if data in CATALOGUE:
-        return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root)
+        return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root), ()
     with progress_reporter(quiet) as reporter:
-        own = open_dataset(data, images=images, label=label, labelled=False, reporter=reporter)
+        own = open_dataset(
+            data, images=images, label=label, labelled=False, columns=wanted_columns(shipped), reporter=reporter
+        )
+    for note in own.notes:
+        say(f"Note: {printable(note)}", quiet)
     if own.problems:
         first = printable(f"{own.problems[0].id[:200]}: {own.problems[0].reason}")
         say(f"{len(own.problems):,} samples are left out, such as {first}.", quiet)
-    return inputs_of_own(own, shipped)
+    return inputs_of_own(own, shipped), own.problems

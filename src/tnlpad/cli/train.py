@@ -10,7 +10,7 @@ from tnlpad.cli.begun_run import require_begun, tell_of_changed_data
 from tnlpad.cli.chosen_run import Words, chosen_run, opened
 from tnlpad.cli.exit_codes import ending_early, exit_codes
 from tnlpad.cli.find_run import run_caution
-from tnlpad.cli.options import Device, LabelColumn, Out, Protocol, Quiet, Root
+from tnlpad.cli.options import Device, IgnoredColumns, LabelColumn, Out, Protocol, Quiet, Root
 from tnlpad.cli.output import fail, print_json, say, used_folder
 from tnlpad.cli.run_progress import run_progress
 from tnlpad.cli.run_words import print_summary
@@ -57,6 +57,7 @@ def train(
         Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
     ] = None,
     label: LabelColumn = None,
+    ignore: IgnoredColumns = None,
     weights: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Weights to begin with, of --network: a .pth, .pt or .safetensors file."),
@@ -90,12 +91,13 @@ def train(
     Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
     """
     say("Loading torch.", quiet)
+    from tnlpad.experiments.own_data import remember_place
     from tnlpad.experiments.own_recipe import looks_every
     from tnlpad.experiments.run import run
 
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
     where = checked_device(device)
-    own = opened(words.data, images, label, quiet)
+    own = opened(words.data, images, label, ignore or [], quiet)
     chosen = chosen_run(words, own, file=config, seed=seed, settings=setting or [], weights=weights, device=where)
     tell_of_changed_data(chosen, own, out, resume, quiet)
     if resume:
@@ -129,6 +131,8 @@ def train(
             on_step=on_step,
             on_epoch=on_epoch,
         )
+        if own is not None:
+            remember_place(finished.path, own)
 
     if as_json:
         print_json(finished.summary())

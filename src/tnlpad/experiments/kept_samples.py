@@ -21,7 +21,9 @@ def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
         _write_pictures(own, own.files, path)
         return replace(own, source=path)
     path = path.with_name(f"{path.name}.npz")
-    arrays: dict[str, Any] = {"images": own.images} if own.images is not None else {"features": own.features}
+    arrays: dict[str, Any] = {"images": own.images}
+    if own.features is not None:
+        arrays = {"features": own.features, "columns": np.array(own.columns)}
     arrays |= {"labels": own.labels, "ids": np.array(own.ids), "class_names": np.array(own.class_names)}
     arrays |= {"split": np.array(own.parts)} if own.parts is not None else {}
     if not path.exists():

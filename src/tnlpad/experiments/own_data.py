@@ -24,7 +24,7 @@ from tnlpad.experiments.config import RunConfig, check_noise_file
 from tnlpad.experiments.prepare.data import Data, held_out_parts
 from tnlpad.experiments.prepare.images import Images
 from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.records.samples import write_samples
+from tnlpad.records.samples import read_data_file, read_samples, write_samples
 from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
 SMALLEST_DEVIATION = 1e-3  # of images that are all alike
@@ -195,17 +195,33 @@ def remember(folder: Path, own: OwnDataset, data: Data) -> None:
         "part": parts.tolist(),
     }
     about = {
-        "path": _absolute(str(own.source)),
-        "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
-        "label_column": own.label_column,
+        **_place(own),
         "fingerprint": own.shape.fingerprint,
         "kind": own.kind,
         "class_names": list(own.class_names),
-        "columns": list(own.columns),
         "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
-        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
     }
     write_samples(folder, columns, about)
+
+
+def remember_place(folder: Path, own: OwnDataset) -> None:
+    """Leave in a run's folder where its data lie now: a finished run is found again wherever they were moved to."""
+    about, place = read_data_file(folder) or {}, _place(own)
+    if about | place != about:
+        samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
+        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | place)
+
+
+def _place(own: OwnDataset) -> dict[str, Any]:
+    """What the fingerprint of data says nothing about."""
+    return {
+        "path": _absolute(str(own.source)),
+        "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
+        "label_column": own.label_column,
+        "ignored": list(own.ignored),
+        "columns": list(own.columns),
+        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
+    }
 
 
 def _absolute(path: str | None) -> str | None:

@@ -18,9 +18,9 @@ from tnlpad.data.own.listing import IN_MEMORY
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.devices import device_named
 from tnlpad.experiments.kept_samples import keep_samples
-from tnlpad.experiments.own_data import trainable_parts
+from tnlpad.experiments.own_data import remember_place, trainable_parts
 from tnlpad.experiments.own_recipe import looks_every
-from tnlpad.experiments.predict import class_probabilities, inputs_of_own
+from tnlpad.experiments.predict import class_probabilities, inputs_of_own, wanted_columns
 from tnlpad.experiments.run import run
 from tnlpad.experiments.shipped import Shipped
 from tnlpad.networks.pretrained import name_with_hash
@@ -55,13 +55,15 @@ def train_on(
         warnings.warn(
             f"{len(own.problems):,} samples are left out; sample {first.id[:80]} {first.reason}.", stacklevel=3
         )
+    for note in own.notes:
+        warnings.warn(f"Note: {note}", stacklevel=3)
     trainable_parts(own)
     place = device_named(device)
     chosen = dict(settings) | _named(weights)
     config = configure(own.shape, method=method, network=network, seed=seed, device=place, settings=chosen)
     if keep_data and own.source == IN_MEMORY:
         own = keep_samples(own, out)
-    return run(
+    folder = run(
         config,
         out,
         own=own,
@@ -70,6 +72,8 @@ def train_on(
         census_every=looks_every(config.epochs),
         on_epoch=on_epoch,
     )
+    remember_place(folder.path, own)
+    return folder
 
 
 def _named(weights: Path | None) -> dict[str, str]:
@@ -82,9 +86,9 @@ def _named(weights: Path | None) -> dict[str, str]:
 def probabilities(shipped: Shipped, data: Any, label: str | None = None) -> NDArray[np.float32]:
     """Of every class for every sample; samples that cannot be used are an error, since rows must stay in step.
 
-    A column of this name is not looked at: it has the labels.
+    Of a table the columns are taken that were trained on. The one called `label` is never one of them.
     """
-    own = open_samples(data, label=label, labelled=False)
+    own = open_samples(data, label=label, labelled=False, columns=wanted_columns(shipped))
     if own.problems:
         first = own.problems[0]
         raise DataError(

@@ -55,7 +55,7 @@ def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> In
 
 
 def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
-    """A person's own samples, prepared as those of the run were."""
+    """A person's own samples, opened with the `wanted_columns` and prepared as those of the run were."""
     rows: Rows
     if own.files is not None:
         if len(shipped.shape) != 3:
@@ -64,7 +64,7 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
             )
         rows = _from_files(own.files, shipped)
     else:
-        values, scale = (own.images, 255.0) if own.images is not None else (_wanted_columns(own, shipped), 1.0)
+        values, scale = (own.images, 255.0) if own.images is not None else (_features(own, shipped), 1.0)
         _require_shape(values.shape[1:], shipped, str(own.source))
 
         def rows(start: int, stop: int) -> NDArray[Any]:
@@ -90,14 +90,14 @@ def class_probabilities(shipped: Shipped, inputs: Inputs) -> Iterator[Tensor]:
         yield shipped.network(values.to(shipped.network.mean.device)).softmax(1).cpu()
 
 
-def _wanted_columns(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
-    """The features that the network was trained on, by their names where there are any, whatever their order."""
+def wanted_columns(shipped: Shipped) -> tuple[str, ...]:
+    """The features to take of data to predict on, by name; none of images, nor where they were trained on nameless."""
+    return () if _nameless(shipped.columns) else shipped.columns
+
+
+def _features(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
     assert own.features is not None, "own data have files, images or features"
-    missing = [name for name in shipped.columns if name not in own.columns]
-    if not missing:
-        return own.features[:, [own.columns.index(name) for name in shipped.columns]]
-    if not (_nameless(own.columns) or _nameless(shipped.columns)):
-        raise DataError(f"{own.source} has no column {missing[0][:80]!r}, and this run was trained on one.")
+    assert own.columns == shipped.columns or _nameless(own.columns) or not wanted_columns(shipped), "opened with them"
     return own.features
 
 

@@ -25,11 +25,18 @@ def write_csv(path: Path, listed: Iterable[Suspect]) -> Path:
     return write_rows(path, COLUMNS, ([getattr(each, name) for name in COLUMNS] for each in listed))
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+def write_rows(
+    path: Path,
+    header: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    separator: str = ",",
+    encoding: str = "utf-8",
+) -> Path:
     """A CSV file; None is an empty cell."""
     with replacing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text)
+        text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        writer = csv.writer(text, delimiter=separator)
         writer.writerow(header)
         writer.writerows(rows)
         text.flush()

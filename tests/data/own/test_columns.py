@@ -32,6 +32,7 @@ def test_a_column_that_was_named():
         ("fine_label,coarse_label,a", "fine_label"),
         ("a,type,my_labels", "my_labels"),
         ("y,a,b", "y"),
+        ("age,workclass,income", "income"),
         ("a,b,split,Is it wet?", "'Is it wet\\?'"),
         ("a,quality,split", "quality"),
         ("a,original_label,kind,clean_label", "kind"),
@@ -48,8 +49,9 @@ def test_the_likely_column_of_classes_is_named(columns, likely):
     [
         (["path", "split"], r"it has path, split\. Add one with the classes, beside `path`"),
         ([], r"it has none at all\. Add one with the classes"),
-        (["a|b|label"], r"it has a\|b\|label\. If that is more than one column, separate them with commas"),
-        (["# made by a program"], "separate them with commas, semicolons or tabs"),
+        (["a:b:label"], r"it has a:b:label\. If that is more than one column, separate them with commas"),
+        (["a b"], "separate them with commas, semicolons, tabs or |"),
+        (["# made by a program"], "If that is a remark, remove it"),
         (["5.1", "3.5", "setosa"], "If that is a row of data, write a first line that names the columns"),
     ],
 )

@@ -83,3 +83,10 @@ def test_a_dataset_to_predict_on_needs_no_labels():
 
     for dataset in (Pairs(), Alone()):
         assert open_samples(dataset, labelled=False).labels.tolist() == [-1] * 24
+
+
+def test_the_wanted_columns_of_a_hugging_face_dataset():
+    datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
+    data = datasets.Dataset.from_dict({"text": ["p", "q"], "b": [3, 4], "a": [1, 2]})
+    own = open_samples(data, labelled=False, columns=("a", "b"))
+    assert (own.columns, own.features.tolist()) == (("a", "b"), [[1, 3], [2, 4]])

@@ -185,3 +185,29 @@ def test_deeper_folders_of_different_names_are_nothing_odd(tmp_path):
     for number, place in enumerate(("cat/indoors", "cat/outdoors", "dog/indoors", "dog/garden")):
         save(tmp_path / place / "x.png", picture(number))
     assert read_folder(tmp_path).notes == ()
+
+
+def test_a_folder_far_above_those_of_the_classes_is_told_of(tmp_path):
+    class_folders(tmp_path / "archive" / "data" / "photos", count=1)
+    with pytest.raises(DataError, match=r"has one class, 'archive'\. Did you mean .*archive/data/photos, which holds"):
+        read_folder(tmp_path)
+    class_folders(tmp_path / "one", classes=("cat",), count=1)
+    assert read_folder(tmp_path / "one").labels == ["cat"]
+
+
+def test_folders_without_images_are_named(tmp_path):
+    class_folders(tmp_path / "train", count=1)
+    (tmp_path / "train" / "cow" / "more").mkdir(parents=True)
+    assert read_folder(tmp_path).notes == ("folders without images are no classes: train/cow.",)
+    assert read_unlabelled_folder(tmp_path).notes == ()
+
+
+def test_what_systems_leave_behind_is_no_image(tmp_path):
+    class_folders(tmp_path, count=1)
+    (tmp_path / "__MACOSX" / "cat").mkdir(parents=True)
+    for place in (".DS_Store", "cat/.DS_Store", "__MACOSX/cat/._0.png"):
+        (tmp_path / place).write_bytes(b"x")
+    save(tmp_path / "dog" / "1.JPG", picture(7))
+    save(tmp_path / "dog" / "2.JFIF", picture(8), format="JPEG")
+    listing = read_folder(tmp_path)
+    assert (listing.labels, listing.problems) == (["cat", "dog", "dog", "dog"], ())

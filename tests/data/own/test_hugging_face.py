@@ -63,6 +63,8 @@ def test_columns_of_numbers_are_features(tmp_path):
 def test_text_is_for_another_tool(tmp_path):
     with pytest.raises(DataError, match="holds text"):
         read_hugging_face(write_arrow(tmp_path / "data", pa.table({"text": ["a"], "label": [0]})))
+    beside = write_arrow(tmp_path / "more", pa.table({"text": ["a"], "width": [2]}))
+    assert read_hugging_face(beside, labelled=False, columns=("width",)).features.tolist() == [[2]]
 
 
 def test_names_in_files_do_not_lead_elsewhere(tmp_path):

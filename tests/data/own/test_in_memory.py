@@ -119,6 +119,25 @@ def test_a_column_of_a_table_may_hold_the_labels():
         open_samples(table, [0, 1], label="kind")
 
 
+def test_a_table_of_pandas_is_read_as_its_file_is(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"Id": [3, 4], "a": [1.0, 2.0], "name": ["x", "y"], "label": ["p", "q"]})
+    table["split"] = ["train", "test"]
+    table.to_csv(tmp_path / "x.csv", index=False)
+    own, file = open_samples(table), open_dataset(tmp_path / "x.csv")
+    assert (own.shape, own.columns, own.notes) == (file.shape, ("a",), file.notes)
+    assert open_samples(table, ids=["r", "s"]).ids == ("r", "s")
+    beside = open_samples(table.drop(columns="label"), ["p", "q"])
+    assert beside.shape == own.shape
+
+
+def test_a_table_without_columns_or_rows_has_no_samples():
+    pandas = pytest.importorskip("pandas")
+    for table in (pandas.DataFrame(), pandas.DataFrame({"a": []})):
+        with pytest.raises(DataError, match="data has no rows"):
+            open_samples(table, [])
+
+
 def test_arrays_have_no_column_of_labels():
     with pytest.raises(DataError, match="label='kind' names a column, and a ndarray has none"):
         open_samples(IMAGES, LABELS, label="kind")

@@ -77,10 +77,11 @@ def test_parquet_is_read_as_csv_is(tmp_path):
         (["path", "cat/0.png"], "has no column `label`; it has path"),
         (["id,label", "1,a"], "neither a column `path` nor columns of numbers beside 'label'; it has id, label"),
         (["path,label"], "has no rows"),
-        (["a,label", "x,1"], "'x' in column 'a', row 0, is no number"),
+        (["a,label", "x,1"], "neither a column `path` nor columns of numbers beside 'label'; it has a, label"),
+        (["a,label", "2,1", "x,1"], "'x' in column 'a', row 1, is no number"),
         (["a,label,split", "1,2,somewhere"], "'somewhere' is no part of a dataset"),
         (["id,a,label", "1,2,x", ",3,y"], "row 1 has no id. Give every sample one, or leave ids out"),
-        (["image,label", "cat/0.png,x"], "If the column holds the paths of images, call it `path`"),
+        (["image,label", "cat/0.png,x"], "'image' holds the names of image files: call it `path`"),
     ],
 )
 def test_mistakes_are_named(tmp_path, lines, message):
@@ -168,3 +169,11 @@ def test_spaces_around_a_path_are_no_part_of_it(tmp_path):
 def test_a_folder_for_paths_is_refused_where_there_are_none(tmp_path):
     with pytest.raises(DataError, match=r"--images .* is for tables with a column of paths, and .*x\.csv has none"):
         read_manifest(csv(tmp_path / "x.csv", "a,label", "x,1"), tmp_path)
+
+
+def test_to_predict_the_columns_that_were_trained_on_are_enough(tmp_path):
+    table = csv(tmp_path / "x.csv", "b,path,split,name,id,a,label", "2,p.png,fold 3,x,7,1,?", "4,q.png,fold 4,y,7,3,?")
+    listing = read_manifest(table, labelled=False, columns=("a", "b"))
+    assert (listing.columns, listing.features.tolist()) == (("a", "b"), [[1, 2], [3, 4]])
+    assert (listing.ids, listing.parts, listing.files) == (["7", "7#2"], None, None)
+    assert listing.notes == ("columns that this run was not trained on are ignored: 'path', 'split', 'name', 'label'.",)

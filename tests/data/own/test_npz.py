@@ -122,3 +122,20 @@ def test_a_part_without_labels_is_left_out_with_a_note(tmp_path):
         ("the samples of test have no labels and are left out.",),
     )
     assert read_npz(path, labelled=False).parts == ["train", "train", "test"]
+
+
+def test_features_may_have_names(tmp_path):
+    rows = np.arange(6.0).reshape(2, 3)
+    for word in ("columns", "feature_names"):
+        np.savez(tmp_path / "x.npz", features=rows, labels=[0, 1], **{word: ["a", "b", "c"]})
+        assert read_npz(tmp_path / "x.npz").columns == ("a", "b", "c")
+        wanted = read_npz(tmp_path / "x.npz", labelled=False, columns=("c", "a"))
+        assert (wanted.columns, wanted.features.tolist()) == (("c", "a"), [[2, 0], [5, 3]])
+        with pytest.raises(DataError, match="has no column 'd'"):
+            read_npz(tmp_path / "x.npz", labelled=False, columns=("d",))
+    np.savez(tmp_path / "x.npz", features=rows, labels=[0, 1], columns=["a", "b"])
+    with pytest.raises(DataError, match=r"columns has the shape \(2,\); it must be a list of 3"):
+        read_npz(tmp_path / "x.npz")
+    np.savez(tmp_path / "x.npz", features=rows, labels=[0, 1], columns=["a", "b", "b"])
+    with pytest.raises(DataError, match="two columns of one name"):
+        read_npz(tmp_path / "x.npz")

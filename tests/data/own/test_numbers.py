@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tnlpad.data.errors import DataError
-from tnlpad.data.own.numbers import numbers_of
+from tnlpad.data.own.numbers import holds_numbers, numbers_of
 
 
 def test_what_is_missing_is_not_a_number():
-    values = ["", " ", None, "NA", "n/a", "NaN", "null", "None"]
+    values = ["", " ", None, "NA", "n/a", "#N/A", "<NA>", "NaN", "null", "None"]
     found = numbers_of(values, "a", "table")
     assert found.dtype == np.float32
     assert np.isnan(found).all()
@@ -27,10 +27,18 @@ def test_what_is_too_large_is_not_finite():
 
 @pytest.mark.parametrize("value", ["red", "1,5", "1_0", "12%", [1.0], b"x"])
 def test_what_is_no_number_is_named_with_the_way_out(value):
-    with pytest.raises(DataError, match=r"in column 'a', row 1, is no number\. .*encode the column, or remove it"):
+    with pytest.raises(DataError, match=r"in column 'a', row 1, is no number\. .*encode the column, or leave it out: --ignore"):
         numbers_of(["1", value], "a", "table")
 
 
-def test_a_column_of_paths_under_another_name():
-    with pytest.raises(DataError, match=r"'cat/0\.JPG' in column 'image', row 0, .*call it `path`"):
-        numbers_of(["cat/0.JPG"], "image", "table")
+@pytest.mark.parametrize("values", [["red", "1"], ["", "1,5"], ["red", "12 %"], ["true"], [1.0], [], np.array([1, 2])])
+def test_a_column_with_a_number_or_what_is_meant_as_one(values):
+    assert holds_numbers(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["red", ""], ["2024-03-01"], ["1_0"], ["NA"], [None], [[1.0]], np.array(["2024-03-01"], "datetime64[D]")],
+)
+def test_a_column_without_numbers(values):
+    assert not holds_numbers(values)

@@ -33,6 +33,20 @@ def test_a_folder_of_paths_is_for_tables_of_them(tmp_path):
             open_dataset(path, images=tmp_path)
 
 
+def test_columns_to_ignore_are_those_of_tables_of_numbers(tmp_path):
+    class_folders(tmp_path / "data")
+    rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
+    (tmp_path / "data" / "x.csv").write_text("path,label,a\ncat/0.png,x,1\n")
+    for path in (tmp_path / "data", rows, tmp_path / "data" / "x.csv"):
+        with pytest.raises(DataError, match=r"--ignore a is for tables of numbers, and .* is none: leave it out"):
+            open_dataset(path, ignored=["a"])
+    (tmp_path / "y.csv").write_text("A,b,label\nx1,1,x\n2,2,y\n")
+    own = open_dataset(tmp_path / "y.csv", ignored=["a"])
+    assert (own.columns, own.ignored) == (("b",), ("a",))
+    with pytest.raises(DataError, match=r"y\.csv has no column 'c' to ignore; it has A, b, label"):
+        open_dataset(tmp_path / "y.csv", ignored=["a", "c"])
+
+
 def test_what_looks_like_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(class_folders(tmp_path))
     assert [word for word in ("mnist", "cat", "./x", "x.csv", "X.CSV", "x.npz", ".") if is_path(word)] == [

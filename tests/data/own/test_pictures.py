@@ -15,8 +15,8 @@ def contents(tmp_path):
     return [save(tmp_path / f"{number}.png", picture(number)).read_bytes() for number in range(4)]
 
 
-def listing(columns, **options):
-    return listing_of_tables(WHERE, {None: pa.table(columns)}, {}, **options)
+def listing(table, **options):
+    return listing_of_tables(WHERE, {None: pa.table(table)}, {}, **options)
 
 
 def test_tables_of_a_part_go_together_and_those_to_train_on_come_first():
@@ -37,6 +37,20 @@ def test_a_column_names_the_parts(contents):
     assert found.notes == ()
     with pytest.raises(DataError, match="table: 'fold' is no part of a dataset"):
         listing(columns | {"split": ["fold"] * 4})
+
+
+def test_to_predict_neither_parts_nor_ids_need_make_sense(contents):
+    columns = {"image": contents, "id": [7, 7, 8, None], "split": ["test", "fold 1", "train", None]}
+    found = listing(columns, labelled=False)
+    assert (found.ids, found.parts) == (["7", "7#2", "8", ""], None)
+    assert list(found.files) == contents
+
+
+def test_to_predict_columns_of_numbers_are_taken_beside_pictures_and_text(contents):
+    columns = {"image": contents, "text": list("pqrs"), "b": [5, 6, 7, 8], "label": [0] * 4, "a": [1, 2, 3, 4]}
+    found = listing(columns, labelled=False, columns=("a", "b"))
+    assert (found.files, found.features.tolist()) == (None, [[1, 5], [2, 6], [3, 7], [4, 8]])
+    assert found.notes == ("columns that this run was not trained on are ignored: 'image', 'text', 'label'.",)
 
 
 def test_a_column_of_parts_may_be_that_of_the_classes(contents):

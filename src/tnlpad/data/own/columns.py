@@ -15,7 +15,10 @@ OTHER_LABELS = ("clean_label", "original_label")  # the truth or its past, besid
 # What pandas calls its index in a file; in CSV nothing.
 ROW_NUMBERS = re.compile(r"(unnamed: \d+|__index_level_\d+__)?")
 # How a column of classes ends that is called otherwise, the surest first.
-LABEL_ENDINGS = (re.compile(r".*labels?"), re.compile(r".*(class|target|category|type|species|outcome)|y"))
+LABEL_ENDINGS = (
+    re.compile(r".*labels?"),
+    re.compile(r"(.*[^a-z])?(class|target|category|type|species|outcome|y)"),
+)
 FRACTION = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 
@@ -46,6 +49,16 @@ def is_no_feature(name: str) -> bool:
     return word in (*LABEL_COLUMNS, *OTHER_LABELS) or ROW_NUMBERS.fullmatch(word) is not None
 
 
+def without(ignored: Sequence[str], columns: Iterable[str], where: Path) -> list[str]:
+    """The columns that are not to be ignored. A name without a column is refused: it may be a slip of the pen."""
+    names = list(columns)
+    found = {said: _column_named(said, names) for said in ignored}
+    for said, name in found.items():
+        if name is None:
+            raise DataError(f"{where} has no column {said[:80]!r} to ignore; it has {listed(names)}.")
+    return [name for name in names if name not in found.values()]
+
+
 def require_different(names: Sequence[str], path: Path) -> None:
     """A name stands for one column."""
     if len(set(names)) < len(names):
@@ -74,8 +87,10 @@ def _way_out(names: Sequence[str]) -> str:
     likely = _likely_label(names)
     if likely is None:
         return "Add one with the classes, beside `path` for images or columns of numbers."
+    if names[0].startswith("#"):
+        return "If that is a remark, remove it: the first line names the columns."
     if len(names) == 1 and not re.fullmatch(r"[\w-]+", likely):
-        return "If that is more than one column, separate them with commas, semicolons or tabs."
+        return "If that is more than one column, separate them with commas, semicolons, tabs or |."
     if any(FRACTION.fullmatch(name) for name in names):
         return "If that is a row of data, write a first line that names the columns."
     return f"Say which one has the classes, such as --label {shlex.quote(likely)} (label= in Python)."

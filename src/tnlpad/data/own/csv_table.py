@@ -1,7 +1,15 @@
-"""The columns of a CSV file."""
+"""The columns of a CSV file, and how its text is written: by rules, not by what is likely.
 
+Text is in UTF-8, or in UTF-16 where the file begins with the mark of that, as what spreadsheets call Unicode text does.
+Fields are separated by what a first line `sep=;` says, else by that of `, ; tab |` which makes the most columns of the
+heading.
+"""
+
+import codecs
 import csv
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -9,24 +17,58 @@ from tnlpad.data.errors import DataError
 from tnlpad.data.files import readable
 from tnlpad.data.own.columns import require_different
 
-SEPARATORS = "\t;,"
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SAID = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MOST_FIELD_CHARACTERS = 1 << 20
 Rows = Iterator[tuple[int, list[str]]]  # each with the line where it ends
 
 
-def read_csv(path: Path) -> dict[str, list[str]]:
-    """The columns of a text file in UTF-8 by their headings; fields are separated by commas, semicolons or tabs."""
+@dataclass(frozen=True, kw_only=True)
+class TextForm:
+    """How a table is written as text; a codec of Python's, which reads and writes the mark of its encoding."""
+
+    encoding: str = "utf-8"
+    separator: str = ","
+
+
+def read_csv(path: Path) -> tuple[dict[str, list[str]], TextForm]:
+    """The columns of a text file by their headings, and how it is written."""
     previous = csv.field_size_limit(MOST_FIELD_CHARACTERS)
+    encoding = "utf-8"
     try:
-        with readable(path), open(path, encoding="utf-8-sig", newline="") as file:
-            separator = max(SEPARATORS, key=lambda each: len(_heading(_rows(file, each))))
-            return _columns(_rows(file, separator), path)
+        with readable(path):
+            encoding = _encoding(path)
+            with open(path, encoding=encoding, newline="") as file:
+                separator = _separator(file, path)
+                return _columns(_rows(file, separator), path), TextForm(encoding=encoding, separator=separator)
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, f"{error.reason} at byte {error.start}") from error
+        raise _not_text(path, encoding, f"{error.reason} at byte {error.start}") from error
     except csv.Error as error:
         raise DataError(f"{path} cannot be read as CSV: {error}. Is a quote not closed?") from error
     finally:
         csv.field_size_limit(previous)
+
+
+def _encoding(path: Path) -> str:
+    with open(path, "rb") as file:
+        start = file.read(max(map(len, MARKS)))
+    return next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), "utf-8")
+
+
+def _separator(file: TextIO, path: Path) -> str:
+    said = SAID.fullmatch(file.readline(len('"sep=;"\r\n')))
+    if said and said[1] in SEPARATORS:
+        return said[1]
+    columns = {each: len(_heading(_rows(file, each))) for each in SEPARATORS}
+    most = max(columns.values())
+    first, *others = [each for each, count in columns.items() if count == most]
+    if most > 1 and others:
+        raise DataError(
+            f"{path}: what makes the most columns of the heading separates them, and {SEPARATORS[first]} make as many "
+            f"as {SEPARATORS[others[0]]}. Put quotes around names that hold one, or write `sep={first}` above them."
+        )
+    return "\t" if most == 1 else first  # a single column, whose fields may hold the others
 
 
 def _rows(file: TextIO, separator: str) -> Rows:
@@ -49,7 +91,7 @@ def _columns(rows: Rows, path: Path) -> dict[str, list[str]]:
     if not any(names):
         raise DataError(f"{path} is empty: its first line must name the columns, such as `path,label`.")
     if any("\0" in name for name in names):
-        raise _not_utf8(path, "it has zero bytes, which such text has not")
+        raise _not_text(path, "utf-8", "it has zero bytes, which such text has not")
     require_different(names, path)
     columns: dict[str, list[str]] = {name: [] for name in names}
     for line, row in rows:
@@ -70,7 +112,9 @@ def _way_out(row: list[str]) -> str:
     return "Fill the line in, and put quotes around a field that holds a separator."
 
 
-def _not_utf8(path: Path, reason: str) -> DataError:
+def _not_text(path: Path, encoding: str, reason: str) -> DataError:
+    kind = "UTF-16, which its first bytes announce" if encoding == "utf-16" else "UTF-8"
     return DataError(
-        f"{path} is not a text file in UTF-8 ({reason}). Save it as UTF-8, which spreadsheets offer as a kind of CSV."
+        f"{path} is not a text file in {kind} ({reason}). Save it as UTF-8, which spreadsheets offer as a kind of CSV, "
+        "or as Unicode text."
     )

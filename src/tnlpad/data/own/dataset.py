@@ -73,6 +73,7 @@ class OwnDataset:
         digests: Of every sample's content.
         problems: What was left out.
         notes: What else their owner should know.
+        ignored: Columns of a table that were not looked at, since that was said.
     """
 
     source: Path
@@ -92,6 +93,7 @@ class OwnDataset:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     shape: DataShape
+    ignored: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str | None, ...]:

@@ -21,7 +21,7 @@ def is_torch_dataset(data: Any) -> bool:
     return isinstance(data, Dataset)
 
 
-def listing_of_hugging_face(data: Any, label: str | None, labelled: bool) -> Listing:
+def listing_of_hugging_face(data: Any, label: str | None, labelled: bool, columns: Sequence[str] = ()) -> Listing:
     """The samples of a `Dataset` or a `DatasetDict`; its table is used as it lies in memory, and no picture decoded."""
     parts: list[tuple[Part | None, Any]] = [(None, data)]
     if hasattr(data, "keys"):  # a DatasetDict
@@ -35,7 +35,9 @@ def listing_of_hugging_face(data: Any, label: str | None, labelled: bool) -> Lis
         raise DataError("data holds no sample: give a dataset that has some.")
     tables = in_order(((part, piece.with_format("arrow")[:]) for part, piece in parts), IN_MEMORY)
     features = parts[0][1].features.to_dict()
-    return listing_of_tables(IN_MEMORY, tables, features, follow_paths=True, label=label, labelled=labelled)
+    return listing_of_tables(
+        IN_MEMORY, tables, features, follow_paths=True, label=label, labelled=labelled, columns=columns
+    )
 
 
 def gathered(dataset: Any, labelled: bool) -> tuple[list[Any], list[Any] | None, Sequence[str] | None]:

@@ -71,12 +71,14 @@ class _Found:
         self.problems: list[Problem] = []
         self.others: Counter[str] = Counter()
         self.loose = 0  # images in no folder of a class
+        self.empty: list[str] = []  # folders of classes without images
 
     def add_class(self, place: Path, name: str, part: Part, folder: Path) -> None:
         top = os.path.join(place, name)
         if reason := reason_not_below(top, self.root):
             self.problems.append(Problem(id=_shown(os.path.relpath(top, folder)), reason=reason))
             return
+        before = len(self.ids) + len(self.problems)
         for path in _files(top):
             if os.path.islink(path) and os.path.isdir(path):
                 self.problems.append(Problem(id=_shown(os.path.relpath(path, folder)), reason=LINKED_FOLDER))
@@ -85,6 +87,8 @@ class _Found:
                 self.others[os.path.splitext(path)[1].lower() or "no suffix"] += 1
                 continue
             self._add(path, Path(os.path.relpath(path, folder)).as_posix(), name, part)
+        if before == len(self.ids) + len(self.problems):
+            self.empty.append(os.path.relpath(top, folder))
 
     def _add(self, path: str, sample: str, label: str, part: Part) -> None:
         reason = NOT_NAMED if as_text(sample) is None else reason_not_below(path, self.root)
@@ -103,6 +107,8 @@ class _Found:
             notes.append(f"{self.others.total():,} files are no images by their names and are ignored ({kinds}).")
         if self.loose:
             notes.append(f"{self.loose:,} images lie beside the folders of the classes and are ignored.")
+        if self.empty and self.ids:
+            notes.append(f"folders without images are no classes: {_some(set(self.empty))}.")
         return tuple(notes)
 
 
@@ -182,9 +188,11 @@ def _meant(folder: Path, tables: list[Path]) -> str:
 
 
 def _require_classes(folder: Path, label: str) -> None:
-    """The usual mistake is to name the folder above."""
+    """The usual mistake is to name a folder above."""
     inner = folder / label
-    if len(_folders(inner)) > 1:
+    while len(below := _folders(inner)) == 1:
+        inner = inner / below[0]
+    if below:
         raise DataError(f"{folder} has one class, {label!r}. Did you mean {inner}, which holds several folders?")
 
 

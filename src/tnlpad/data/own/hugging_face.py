@@ -7,7 +7,7 @@ here.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,22 @@ def is_hugging_face(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (DICTIONARY, STATE)) or bool(_parquet_files(folder))
 
 
-def read_hugging_face(folder: Path, *, label: str | None = None, labelled: bool = True) -> Listing:
+def read_hugging_face(
+    folder: Path, *, label: str | None = None, labelled: bool = True, columns: Sequence[str] = ()
+) -> Listing:
     """The samples of every part, those to train on first.
 
     Args:
         folder: Where they lie.
         label: The column of the classes; one with a usual name when not given.
         labelled: Whether there must be labels; without, they are not read either.
+        columns: The features to take, whatever else there is; all that there are when not given.
     """
     pieces = in_order(_tables(folder), folder)
     if not pieces:
         raise DataError(f"{folder} holds no table of a dataset.")
     features = _features(folder, next(iter(pieces.values())))
-    return listing_of_tables(folder, pieces, features, label=label, labelled=labelled)
+    return listing_of_tables(folder, pieces, features, label=label, labelled=labelled, columns=columns)
 
 
 def read_picture_table(path: Path, *, label: str | None = None, labelled: bool = True) -> Listing | None:

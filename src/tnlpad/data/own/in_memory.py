@@ -6,14 +6,16 @@ What comes as arrays is taken as it is. Pictures of Pillow keep their sizes and 
 import io
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.own.arrays import listing_of_arrays, one_label_each
-from tnlpad.data.own.columns import label_column
+from tnlpad.data.own.columns import ID_COLUMNS, column_called
 from tnlpad.data.own.dataset import OwnDataset
 from tnlpad.data.own.dataset_objects import (
     gathered,
@@ -22,8 +24,9 @@ from tnlpad.data.own.dataset_objects import (
     listing_of_hugging_face,
 )
 from tnlpad.data.own.listing import IN_MEMORY, Listing, given_ids
+from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.opening import open_dataset
-from tnlpad.data.own.plain_arrays import array_of, labels_of
+from tnlpad.data.own.plain_arrays import array_of, columns_of, labels_of
 from tnlpad.data.own.usable import dataset_of
 
 PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
@@ -37,6 +40,7 @@ def open_samples(
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
     labelled: bool = True,
+    columns: Sequence[str] = (),
 ) -> OwnDataset:
     """Samples of any kind, with their labels as given.
 
@@ -48,22 +52,25 @@ def open_samples(
         ids: Names of the samples; their places when not given.
         class_names: What the labels 0, 1, 2 … are called.
         labelled: Whether samples must have labels; without, none are looked at.
+        columns: Of tables, the features to take, whatever else there is; all that there are when not given.
     """
     if holds_labels(data):
         for name, value in (("labels", labels), ("ids", ids), ("class_names", class_names)):
             if value is not None:
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
-        return open_dataset(Path(data), label=label, labelled=labelled)
+        return open_dataset(Path(data), label=label, labelled=labelled, columns=columns)
     if is_hugging_face_dataset(data):
-        return dataset_of(listing_of_hugging_face(data, label, labelled), IN_MEMORY, labelled=labelled)
-    if label is not None:
-        data, labels = _without_labels(data, labels, label, labelled)
+        return dataset_of(listing_of_hugging_face(data, label, labelled, columns), IN_MEMORY, labelled=labelled)
+    names = tuple(str(name) for name in class_names) if class_names is not None else None
+    if hasattr(data, "columns"):
+        return dataset_of(_of_table(data, labels, label, ids, names, labelled, columns), IN_MEMORY, labelled=labelled)
+    if label is not None and labelled:
+        raise DataError(f"label={label!r} names a column, and {_kind(data)} has none: give its labels as `labels`.")
     if is_torch_dataset(data):
         data, labels, class_names = gathered(data, labelled)
-    given = labels_of(labels) if labelled else None
-    names = tuple(str(name) for name in class_names) if class_names is not None else None
-    return dataset_of(_listing(data, given, ids, names), IN_MEMORY, labelled=labelled)
+        names = tuple(class_names) if class_names is not None else None
+    return dataset_of(_listing(data, labels_of(labels) if labelled else None, ids, names), IN_MEMORY, labelled=labelled)
 
 
 def holds_labels(data: Any) -> bool:
@@ -71,19 +78,25 @@ def holds_labels(data: Any) -> bool:
     return isinstance(data, (str, os.PathLike)) or is_hugging_face_dataset(data) or is_torch_dataset(data)
 
 
-def _without_labels(data: Any, labels: Any, label: str, labelled: bool) -> tuple[Any, Any]:
-    """A table of pandas without the column of its labels, and those."""
-    if not hasattr(data, "columns"):
-        if labelled:
-            raise DataError(f"label={label!r} names a column, and {_kind(data)} has none: give its labels as `labels`.")
-        return data, labels
-    if labelled and labels is not None:
+def _of_table(
+    data: Any,
+    labels: Any,
+    label: str | None,
+    ids: Sequence[Any] | None,
+    class_names: tuple[str, ...] | None,
+    labelled: bool,
+    columns: Sequence[str],
+) -> Listing:
+    """A table of pandas, which is read as one in a file; its labels may be beside it."""
+    if labelled and labels is not None and label is not None:
         raise DataError(f"labels are given, and so is label={label!r}: leave one of them out.")
-    column = label_column(label, map(str, data.columns), IN_MEMORY, labelled=labelled)
-    if column is None:
-        return data, labels
-    place = [str(name) for name in data.columns].index(column)
-    return data.drop(columns=data.columns[place]), data.iloc[:, place]
+    given = one_label_each(labels_of(labels), data, IN_MEMORY) if labelled and labels is not None else None
+    table = columns_of(data)
+    if ids is not None:
+        others = {name: values for name, values in table.items() if column_called(ID_COLUMNS, [name]) is None}
+        table = {**others, ID_COLUMNS[0]: np.array(_names(ids, len(data)))}
+    found = listing_of(table, IN_MEMORY, Path(), label=label, labelled=labelled, columns=columns, labels=given)
+    return replace(found, class_names=class_names)
 
 
 def _kind(data: Any) -> str:
@@ -96,9 +109,7 @@ def _listing(data: Any, labels: Any, ids: Sequence[Any] | None, class_names: tup
     count = len(content) if pictures or content.ndim else 0
     if not pictures and content.ndim and count == 0:
         raise DataError(f"{IN_MEMORY} holds no sample: its shape is {content.shape}. Give some.")
-    if ids is not None and len(ids) != count:
-        raise DataError(f"there are {count:,} samples and {len(ids):,} ids: give one id for each sample, or none.")
-    names = given_ids(ids, IN_MEMORY) if ids is not None else [str(row) for row in range(count)]
+    names = _names(ids, count)
     if pictures:
         given = [None] * count if labels is None else one_label_each(labels, content, IN_MEMORY)
         return Listing(ids=names, labels=given, files=[_as_png(each) for each in data], class_names=class_names)
@@ -107,9 +118,14 @@ def _listing(data: Any, labels: Any, ids: Sequence[Any] | None, class_names: tup
         [labels] if labels is not None else None,
         where=IN_MEMORY,
         ids=names,
-        columns=tuple(map(str, data.columns)) if hasattr(data, "columns") else None,  # of a table of pandas
         class_names=class_names,
     )
+
+
+def _names(ids: Sequence[Any] | None, count: int) -> list[str]:
+    if ids is not None and len(ids) != count:
+        raise DataError(f"there are {count:,} samples and {len(ids):,} ids: give one id for each sample, or none.")
+    return given_ids(ids, IN_MEMORY) if ids is not None else [str(row) for row in range(count)]
 
 
 def _as_png(picture: Image.Image) -> bytes:

@@ -11,7 +11,7 @@ from tnlpad.data.errors import DataError
 from tnlpad.types import Labels
 
 Label = str | int  # a name, or the place of one where names are given beside the labels
-WORDS_FOR_NOTHING = {"na", "n/a", "nan", "null", "none"}  # as programs write a field without a value
+WORDS_FOR_NOTHING = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}  # as programs write a field without a value
 
 
 def label_as_given(value: Any, where: Path | str) -> Label | None:

@@ -77,9 +77,11 @@ def require_unique(ids: Sequence[str], where: Path | str) -> None:
         seen.add(name)
 
 
-def given_ids(values: Iterable[Any], where: Path | str) -> list[str]:
-    """Ids as a column or an array has them: none missing, none twice."""
+def given_ids(values: Iterable[Any], where: Path | str, *, must_differ: bool = True) -> list[str]:
+    """Ids as a column or an array has them: none missing, none twice; or where they need not differ, numbered."""
     ids = ["" if value is None else str(value) for value in values]
+    if not must_differ:
+        return unique(ids)
     if "" in ids:
         raise DataError(f"{where}: row {ids.index('')} has no id. Give every sample one, or leave ids out.")
     require_unique(ids, where)

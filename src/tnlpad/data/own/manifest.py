@@ -1,15 +1,14 @@
 """A table with a row per sample, as CSV or Parquet: `path,label[,id,split]` for images, or numbers and a label.
 
 Paths are relative to the folder of the table, or to one that is named, and must not lead out of it. In a table without
-paths every other column is a feature and must hold numbers, but for those that hold labels or number the rows.
+paths the other columns are features.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.own.columns import (
@@ -17,37 +16,83 @@ from tnlpad.data.own.columns import (
     PATH_COLUMNS,
     SPLIT_COLUMNS,
     column_called,
-    is_no_feature,
     label_column,
     listed,
+    without,
 )
-from tnlpad.data.own.csv_table import read_csv
+from tnlpad.data.own.csv_table import TextForm, read_csv
+from tnlpad.data.own.features import Table, features_of
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.listing import Listing, Problem, given_ids, unique
-from tnlpad.data.own.numbers import numbers_of
 from tnlpad.data.own.parquet import arrow_columns, parquet_table
 from tnlpad.data.own.parts import Part, part_named
 from tnlpad.data.own.paths import reason_not_below
 
-Table = Mapping[str, Any]  # columns: lists, or arrays of numbers
-SUFFIXES = (".csv", ".tsv", ".parquet")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """The columns of a table that are no features, by what they hold; None where there is none."""
+
+    label: str | None
+    path: str | None
+    id: str | None
+    split: str | None
 
 
 def read_manifest(
-    path: Path, images: Path | None = None, *, label: str | None = None, labelled: bool = True
+    path: Path,
+    images: Path | None = None,
+    *,
+    label: str | None = None,
+    labelled: bool = True,
+    columns: Sequence[str] = (),
+    ignored: Sequence[str] = (),
 ) -> Listing:
     """The table's samples.
 
     Args:
-        path: A file whose name ends in .csv, .tsv or .parquet.
+        path: A file whose name ends in .csv, .tsv, .txt or .parquet.
         images: The folder that paths are relative to and stay in; that of the table when not given.
         label: The column of the classes; one with a usual name when not given.
         labelled: Whether there must be labels; a column of them is ignored otherwise.
+        columns: The features to take, whatever else there is; all that there are when not given.
+        ignored: Columns to read as if they were not there.
     """
-    table = arrow_columns(parquet_table(path), path) if path.suffix.lower() == ".parquet" else read_csv(path)
+    table, _ = read_table(path)
+    table = {name: table[name] for name in without(ignored, table, path)}
     if images is not None and column_called(PATH_COLUMNS, table) is None:
         raise DataError(f"--images {images} is for tables with a column of paths, and {path} has none: leave it out.")
-    return listing_of(table, path, images or path.parent, label=label, labelled=labelled)
+    return listing_of(table, path, images or path.parent, label=label, labelled=labelled, columns=columns)
+
+
+def read_table(path: Path) -> tuple[Table, TextForm]:
+    """Its columns, and how text is written that is like it."""
+    if path.suffix.lower() == ".parquet":
+        return arrow_columns(parquet_table(path), path), TextForm()
+    return read_csv(path)
+
+
+def roles_of(
+    table: Table, where: Path, *, label: str | None = None, labelled: bool = True, columns: Sequence[str] = ()
+) -> Roles:
+    """Which column holds what, features apart; arguments as in `listing_of`."""
+    classes = label_column(label, table, where, labelled=labelled)
+    taken = {classes, *columns}
+    free = [name for name in table if name not in taken]
+    path, sample, split = (column_called(known, free) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
+    return Roles(label=classes, path=None if columns else path, id=sample, split=split)
+
+
+def ids_of(table: Table, roles: Roles, where: Path, *, must_differ: bool = True) -> Sequence[str]:
+    """Of the rows, by what they are called there, else by their numbers."""
+    if roles.id is not None:
+        return given_ids(table[roles.id], where, must_differ=must_differ)
+    if roles.path is not None:
+        return unique([str(value) for value in table[roles.path]])
+    return [str(row) for row in range(_rows_of(table))]
 
 
 def listing_of(
@@ -57,6 +102,8 @@ def listing_of(
     *,
     label: str | None = None,
     labelled: bool = True,
+    columns: Sequence[str] = (),
+    labels: Sequence[Label | None] | None = None,
     ids: Sequence[str] | None = None,
     parts: Sequence[Part] | None = None,
 ) -> Listing:
@@ -66,46 +113,44 @@ def listing_of(
         table: Its columns.
         where: What messages call it.
         folder: What paths are relative to and stay in.
-        label, labelled: As in `read_manifest`.
+        label, labelled, columns: As in `read_manifest`.
+        labels: Of the rows, whatever the table says.
         ids: Of the rows, unless the table has ids or paths; their numbers when not given.
         parts: Of the rows, whatever the table says.
     """
-    classes = label_column(label, table, where, labelled=labelled)
-    rest = [name for name in table if name != classes]
-    path, sample, split = (column_called(known, rest) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
-    rows = len(next(iter(table.values())))
+    roles = roles_of(table, where, label=label, labelled=labelled and labels is None, columns=columns)
+    rows = _rows_of(table)
     if rows == 0:
-        raise DataError(f"{where} has no rows: there is nothing to train on.")
-    given = table[classes] if classes is not None and labelled else [None] * rows
-    labels = [label_as_given(value, where) for value in given]
-    if parts is None and split is not None:
-        parts = [part_named(value, where) for value in table[split]]
-    if sample is not None:
-        ids = given_ids(table[sample], where)
-    elif path is not None:
-        ids = unique([str(value) for value in table[path]])
-    elif ids is None:
-        ids = [str(row) for row in range(rows)]
-    if path is not None:
-        return _of_images(table[path], ids, labels, parts, folder, where)
-    others = [name for name in rest if name not in {sample, split}]
-    columns = [name for name in others if not is_no_feature(name)]
-    if not columns:
-        beside = f" beside {classes!r}" if classes is not None else ""
+        raise DataError(f"{where} has no rows: there is nothing to look at.")
+    if labels is None:
+        given = table[roles.label] if roles.label is not None and labelled else [None] * rows
+        labels = [label_as_given(value, where) for value in given]
+    if parts is None and roles.split is not None and labelled:
+        parts = [part_named(value, where) for value in table[roles.split]]
+    if ids is None or roles.id is not None or roles.path is not None:
+        ids = ids_of(table, roles, where, must_differ=labelled)
+    if roles.path is not None:
+        return _of_images(table[roles.path], ids, labels, parts, folder, where)
+    used = {roles.id} if columns else {roles.label, roles.id, roles.split}
+    features = features_of({name: table[name] for name in table if name not in used}, where, columns)
+    if features is None:
+        beside = f" beside {roles.label!r}" if roles.label is not None else ""
         raise DataError(
             f"{where} has neither a column `path` nor columns of numbers{beside}; it has {listed(table)}. Write "
-            "`path,label` for images, or a label beside columns of numbers."
+            "`path,label` for images, or a label beside columns of numbers; for text see examples/text.py."
         )
-    features = np.stack([numbers_of(table[name], name, where) for name in columns], axis=1)
-    notes = _note([name for name in others if name not in columns])
-    return Listing(ids=ids, labels=labels, parts=parts, features=features, columns=tuple(columns), notes=notes)
+    return Listing(
+        ids=ids,
+        labels=labels,
+        parts=parts,
+        features=features.numbers,
+        columns=features.columns,
+        notes=features.notes,
+    )
 
 
-def _note(ignored: Sequence[str]) -> tuple[str, ...]:
-    if not ignored:
-        return ()
-    names = ", ".join(repr(name[:80]) if name else "one without a name" for name in ignored)
-    return (f"columns that are not trained on, since they number the rows or hold other labels: {names}.",)
+def _rows_of(table: Table) -> int:
+    return len(next(iter(table.values()), ()))
 
 
 def _of_images(

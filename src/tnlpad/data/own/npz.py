@@ -5,8 +5,8 @@
 
 import re
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,27 @@ from numpy.typing import NDArray
 from tnlpad.data.errors import DataError
 from tnlpad.data.files import readable_as
 from tnlpad.data.own.arrays import listing_of_arrays
+from tnlpad.data.own.columns import require_different
+from tnlpad.data.own.features import features_of
 from tnlpad.data.own.listing import Listing, given_ids
 from tnlpad.data.own.parts import PARTS, Part, part_named
 
 CONTENT = ("images", "image", "x", "data", "features", "inputs")
 LABELS = ("labels", "label", "y", "targets", "target")
 IDS, SPLITS, CLASS_NAMES = ("ids", "id"), ("split", "splits", "part", "parts"), ("class_names", "classes")
+COLUMNS = ("columns", "feature_names")
 MOST_BYTES = 1 << 34  # unpacked; more does not fit into most machines
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def read_npz(path: Path, *, label: str | None = None, labelled: bool = True) -> Listing:
+def read_npz(path: Path, *, label: str | None = None, labelled: bool = True, columns: Sequence[str] = ()) -> Listing:
     """The samples of the file, those of `train` first.
 
     Args:
         path: Where it lies.
         label: What the array of labels is called, without the word of a part; one with a usual name when not given.
         labelled: Whether there must be labels; without, they are not read either.
+        columns: The features to take where they have names; all that there are when not given.
     """
     arrays = _load(path)
     pieces = _pieces(arrays, LABELS if label is None else (re.escape(label),))
@@ -43,7 +47,7 @@ def read_npz(path: Path, *, label: str | None = None, labelled: bool = True) -> 
         if piece.content.ndim == 0:
             raise DataError(f"{path}: its samples are a single number. Save an array with a row for each sample.")
     names = _column(arrays, CLASS_NAMES, None, path) if labelled else None
-    return listing_of_arrays(
+    listing = listing_of_arrays(
         [piece.content for piece in usable.values()],
         [piece.labels for piece in usable.values()] if labelled else None,
         where=path,
@@ -52,6 +56,21 @@ def read_npz(path: Path, *, label: str | None = None, labelled: bool = True) -> 
         class_names=tuple(map(str, names)) if names is not None else None,
         notes=tuple(f"the samples of {part} have no labels and are left out." for part in pieces if part not in usable),
     )
+    return listing if listing.features is None else _with_names(listing, listing.features, arrays, path, columns)
+
+
+def _with_names(
+    listing: Listing, numbers: NDArray[np.float32], arrays: Arrays, path: Path, wanted: Sequence[str]
+) -> Listing:
+    """Features under the names that the file has for them, if it has."""
+    given = _column(arrays, COLUMNS, numbers.shape[1], path)
+    if given is None:
+        return listing
+    names = [str(name) for name in given]
+    require_different(names, path)
+    found = features_of(dict(zip(names, numbers.T, strict=True)), path, wanted or names)
+    assert found is not None, "there are columns"
+    return replace(listing, features=found.numbers, columns=found.columns, notes=(*listing.notes, *found.notes))
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:

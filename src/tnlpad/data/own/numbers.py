@@ -1,6 +1,8 @@
 """A column of a table as numbers."""
 
 import math
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,16 @@ from numpy.typing import NDArray
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.own.labels import WORDS_FOR_NOTHING
-from tnlpad.data.own.paths import is_image_name
 
 WORDS = dict.fromkeys(("", *WORDS_FOR_NOTHING), math.nan) | {"true": 1.0, "false": 0.0}
+ANOTHER_SPELLING = re.compile(r"[+-]?[\d.,'\s]*\d\s*[%€$£]?")  # of a number: 1,5 or 1 000 or 12 %
+
+
+def holds_numbers(values: Any) -> bool:
+    """Whether one of the values is a number, or another spelling of one; a column without values may be of any kind."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return True
+    return len(values) == 0 or any(map(_is_number, values))
 
 
 def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
@@ -24,18 +33,29 @@ def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
         return numbers.astype(np.float32)
 
 
-def _number(value: Any, name: str, row: int, where: Path) -> float:
-    if value is None:
-        return math.nan
+def _is_number(value: Any) -> bool:
     try:
-        return _written(value) if isinstance(value, str) else _float(value)
+        return not math.isnan(_plain(value))
+    except (TypeError, ValueError):
+        return isinstance(value, str) and ANOTHER_SPELLING.fullmatch(value.strip()) is not None
+
+
+def _number(value: Any, name: str, row: int, where: Path) -> float:
+    try:
+        return _plain(value)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{where}: {str(value)[:80]!r} in column {name[:80]!r}, row {row}, is no number. {_way_out(value)}"
+            f"{where}: {str(value)[:80]!r} in column {name[:80]!r}, row {row}, is no number. Features are numbers, "
+            "with a point before decimals, and empty where there is none: correct or encode the column, or leave it "
+            f"out: --ignore {shlex.quote(name[:80])}."
         ) from error
 
 
-def _float(value: Any) -> float:
+def _plain(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, str):
+        return _written(value)
     if isinstance(value, (np.datetime64, np.timedelta64)):  # which NumPy would take for a count of nanoseconds
         raise TypeError(value)
     return float(value)
@@ -49,9 +69,3 @@ def _written(text: str) -> float:
         if word not in WORDS:
             raise
         return WORDS[word]
-
-
-def _way_out(value: Any) -> str:
-    if isinstance(value, str) and is_image_name(value):
-        return "If the column holds the paths of images, call it `path`."
-    return "Features are numbers, with a point before decimals: encode the column, or remove it."

@@ -41,6 +41,7 @@ def listing_of_tables(
     follow_paths: bool = False,
     label: str | None = None,
     labelled: bool = True,
+    columns: Sequence[str] = (),
 ) -> Listing:
     """The samples of tables that are already open.
 
@@ -51,20 +52,23 @@ def listing_of_tables(
         follow_paths: Whether a picture without bytes is read from its path, which may lie anywhere.
         label: The column of the classes; one with a usual name when not given.
         labelled: Whether there must be labels; a column of them is ignored otherwise.
+        columns: The features to take, whatever else there is; all that there are when not given.
     """
     table = joined(list(pieces.values()), folder)
-    image = picture_column(table.schema, label, folder)
+    image = picture_column(table.schema, label, folder) if not columns else None
     others = [name for name in table.column_names if name != image]
     classes = label_column(label, others, folder, labelled=labelled and image is not None)  # text is told of first
     names = _class_names(features, classes)
     if image is None:
-        return _without_pictures(folder, table, pieces, names, label=label, classes=classes, labelled=labelled)
+        return _without_pictures(
+            folder, table, pieces, names, label=label, classes=classes, labelled=labelled, columns=columns
+        )
     free = [name for name in others if name != classes]
     sample, split = (column_called(known, free) for known in (ID_COLUMNS, SPLIT_COLUMNS))
-    if None in pieces and split is not None:
+    if None in pieces and split is not None and labelled:
         pieces = _by_part(table, split, folder)
         table = joined(list(pieces.values()), folder)
-    ids = _ids(pieces) if sample is None else given_ids(values_of(table, sample, folder), folder)
+    ids = _ids(pieces) if sample is None else given_ids(values_of(table, sample, folder), folder, must_differ=labelled)
     values = values_of(table, classes, folder) if classes is not None and labelled else [None] * len(ids)
     unused = [name for name in free if name not in (sample, split, *OTHER_LABELS)]
     note = f"pictures are those of the column {image!r}; other columns are not looked at: {listed(unused)}."
@@ -125,13 +129,20 @@ def _without_pictures(
     label: str | None,
     classes: str | None,
     labelled: bool,
+    columns: Sequence[str],
 ) -> Listing:
-    columns = arrow_columns(table, folder)
-    texts = [name for name, values in columns.items() if name != classes and _is_text(values)]
-    if "text" in texts:
-        raise DataError(f"{folder} holds text, which this command does not train on: see the guide for Transformers.")
+    found = arrow_columns(table, folder)
+    if not columns and classes != "text" and _is_text(found.get("text")):
+        raise DataError(f"{folder} holds text, which this command does not train on: see examples/text.py.")
     listing = listing_of(
-        columns, folder, folder, label=label, labelled=labelled, ids=_ids(pieces), parts=_parts(pieces)
+        found,
+        folder,
+        folder,
+        label=label,
+        labelled=labelled,
+        columns=columns,
+        ids=_ids(pieces),
+        parts=_parts(pieces),
     )
     return replace(listing, labels=[_label(value, names, folder) for value in listing.labels], class_names=names)
 

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from tnlpad.data.errors import DataError
 from tnlpad.data.own.columns import require_different
 from tnlpad.data.own.listing import IN_MEMORY
-from tnlpad.data.own.numbers import numbers_of
 
 
 def array_of(data: Any) -> NDArray[Any]:
-    """Arrays, tensors and tables of numbers, and lists of them."""
+    """Arrays and tensors of numbers, and lists of them."""
     if data is None:
         raise DataError("data is None: give images, features, a dataset or a path.")
     if isinstance(data, (list, tuple)):
@@ -29,8 +28,6 @@ def array_of(data: Any) -> NDArray[Any]:
     if hasattr(data, "detach"):
         return _of_tensor(data)
     array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
-    if array.dtype == object and hasattr(data, "columns"):
-        return _table(data)
     if array.dtype == object:
         raise DataError(
             f"data is a {type(data).__name__} of things that are no numbers: give images as 8-bit numbers of shape "
@@ -56,12 +53,11 @@ def _of_tensor(data: Any) -> NDArray[Any]:
     return array
 
 
-def _table(data: Any) -> NDArray[Any]:
-    """A table whose columns are of different kinds, as long as each is numbers or yes and no."""
+def columns_of(data: Any) -> dict[str, NDArray[Any]]:
+    """The columns of a table of pandas."""
     names = [str(name) for name in data.columns]
     require_different(names, IN_MEMORY)
-    columns = zip(names, (_without_gaps(data[name]) for name in data.columns), strict=True)
-    return np.stack([numbers_of(np.asarray(column), name, IN_MEMORY) for name, column in columns], axis=1)
+    return {name: np.asarray(_without_gaps(data[key])) for name, key in zip(names, data.columns, strict=True)}
 
 
 def _without_gaps(values: Any) -> Any:
