@@ -92,8 +92,9 @@ def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_leaves_a_complete_record(method, tmp_path):
     """And goes on after a stop as if there had been none."""
-    # SELF might end sooner if its first filter came after a single epoch.
-    config = small(method, **({"first_share": 0.7} if method.startswith("self") else {}))
+    # SELF might end sooner if its first filter came after a single epoch, and DivideMix must come to divide.
+    short = {"self": {"first_share": 0.7}, "dividemix": {"warmup_epochs": 1}}
+    config = small(method, **short.get(method.removesuffix("+tnlpad"), {}))
     whole = run(config, tmp_path / "whole")
     summary, epochs = whole.summary(), whole.epochs()
     assert [record["epoch"] for record in epochs] == [1, 2, 3]
@@ -122,6 +123,12 @@ def test_every_method_leaves_a_complete_record(method, tmp_path):
         with pytest.raises(Stop):
             run(config, tmp_path / f"stopped-{epoch}", on_epoch=stop_after(epoch))
         assert content(run(config, tmp_path / f"stopped-{epoch}")) == content(whole)
+
+
+def test_a_method_may_end_a_run(tmp_path):
+    """SELF, whose only iteration gets no better."""
+    folder = run(small("self", iterations=1, iteration_patience=1, learning_rate=1e-12), tmp_path)
+    assert (folder.summary()["epochs_run"], folder.summary()["stopped"]) == (2, "by the method")
 
 
 @pytest.mark.parametrize("method", ["standard", "coteaching", "tnlpad"])

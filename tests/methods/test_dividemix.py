@@ -1,4 +1,5 @@
 import copy
+import re
 from functools import partial
 
 import pytest
@@ -47,6 +48,18 @@ def test_decomposed_in_a_warm_up_of_length_0_it_is_the_plain_method():
     )
     assert train(plain, problem, 3) == train(combined, problem, 3)
     assert same(both(plain), both(combined))
+
+
+def test_a_warm_up_of_one_epoch_is_decomposed():
+    method = build("dividemix+tnlpad", setup_for(blobs()), warmup_epochs=1)
+    assert all(trainee.decomposed for trainee in method.trainees)
+
+
+def test_decomposed_all_along_it_needs_no_warm_up():
+    problem = blobs()
+    method = build("dividemix+tnlpad", setup_for(problem), warmup_epochs=0, decompose_in="all")
+    train(method, problem, 2)
+    assert all(trainee.has_gamma() for trainee in method.trainees)
 
 
 def test_the_warm_up_is_plain_training_of_both():
@@ -233,6 +246,18 @@ def test_the_unlabelled_term_ramps_up_from_step_to_step():
     assert seen == pytest.approx([0, 0, 25 * 0.25, 25 * 0.25])
 
 
+def test_the_ramp_goes_on_from_epoch_to_epoch():
+    """Of 4 epochs, the first of which is the third of the run."""
+    problem, seen = blobs(), []
+    method = build("dividemix", setup_for(problem), rampup_epochs=4)
+    mix = method._mix
+    method._mix = lambda *arguments: seen.append(arguments[-1].item()) or mix(*arguments)
+    for epoch in range(1, 9):
+        train(method, problem, range(epoch, epoch + 1), size=256)
+    expected = [25 * min(done / 4, 1) for done in range(6)]
+    assert seen == pytest.approx([each for each in expected for _ in range(2)])
+
+
 @pytest.mark.parametrize("wiring", [{}, {"decompose_in": "all"}])
 def test_in_reduced_precision_no_network_is_asked_with_weights_that_are_gone(wiring):
     """Torch may keep casts of weights within an autocast block: a step gives the same with and without."""
@@ -301,11 +326,6 @@ def test_after_the_warm_up_sigma_is_the_network():
         assert trainee.network[1].momentum == 0.1
         assert trainee.network[1].training
     assert not torch.allclose(method.trainees[0].network[1].running_mean, of_w, atol=0.01)
-    # By now there is nothing but σ to split with.
-    twin = build("dividemix+tnlpad", setup_for(problem, batchnorm=True), split_with="w")
-    train(twin, problem, 2)
-    twin.begin_epoch(Clock(epoch=3, epochs=8))
-    assert torch.equal(twin.clean, method.clean)
 
 
 def test_decomposed_all_along_sigma_or_w_is_asked():
@@ -409,6 +429,15 @@ def test_a_clock_that_stands_still_is_refused():
         build("dividemix+tnlpad", setup_for(blobs()), warmup_clock=0)
 
 
-def test_images_in_files_are_refused():
-    with pytest.raises(ValueError, match=r"^dividemix draws augmented images by itself"):
-        build("dividemix", setup_for(blobs(), source=None))
+def test_what_would_do_nothing_is_refused():
+    for name in ("split_with", "guess_with"):
+        with pytest.raises(ValueError, match=f'{name}="w": with decompose_in="warmup" γ is dropped'):
+            build("dividemix+tnlpad", setup_for(blobs()), **{name: "w"})
+    with pytest.raises(ValueError, match="warmup_epochs=8: a run of 8 epochs would warm up and never divide"):
+        build("dividemix", setup_for(blobs()), warmup_epochs=8)
+
+
+@pytest.mark.parametrize("name", ["dividemix", "dividemix+tnlpad"])
+def test_images_in_files_are_refused(name):
+    with pytest.raises(ValueError, match=rf"^{re.escape(name)} draws augmented images by itself"):
+        build(name, setup_for(blobs(), source=None))

@@ -9,9 +9,10 @@ from tnlpad.methods import forward as module
 from tnlpad.methods.forward import counted_as, forward, mean_loss
 
 
-def test_a_batch_is_what_the_network_makes_of_it():
+@pytest.mark.parametrize("samples", [2, 5])
+def test_a_batch_is_what_the_network_makes_of_it(samples):
     network, twin = perceptron(0, batchnorm=True), perceptron(0, batchnorm=True)
-    points = torch.randn(5, 2)
+    points = torch.randn(samples, 2)
     assert torch.equal(forward(network, points), twin(points))
     assert torch.equal(network[1].running_mean, twin[1].running_mean)
 

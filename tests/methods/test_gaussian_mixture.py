@@ -51,9 +51,10 @@ def test_the_posterior_is_scikit_learns(seed, wrong):
     assert np.abs(clean_probability(values).numpy() - expected).max() < 1e-6
 
 
-def test_from_any_start():
+@pytest.mark.parametrize("means", [[0.1, 0.4], [0.4, 1e6]], ids=["two groups", "nobody in the second"])
+def test_from_any_start(means):
     values = losses(4)
-    start = Mixture(*torch.tensor([[0.3, 0.7], [0.1, 0.4], [0.02, 0.3]], dtype=torch.float64))
+    start = Mixture(*torch.tensor([[0.3, 0.7], means, [0.02, 0.3]], dtype=torch.float64))
     _, expected = by_scikit_learn(values, start)
     ours = posterior(values, fit(values, start, floor=SETTINGS["reg_covar"]))
     assert np.abs(ours.numpy() - expected).max() < 1e-6

@@ -31,6 +31,7 @@ def descend(student, steps, teacher=None):
 def test_the_ramp():
     assert ramp_up(0, 5) == pytest.approx(math.exp(-5))
     assert ramp_up(2.5, 5) == pytest.approx(math.exp(-1.25))
+    assert ramp_up(0, 1) == pytest.approx(math.exp(-5))
     assert ramp_up(5, 5) == ramp_up(9, 5) == ramp_up(0, 0) == 1
 
 
@@ -38,6 +39,14 @@ def test_consistency():
     """p = (3/4, 1/4) against (1/2, 1/2): both classes 1/4 apart."""
     student, teacher = torch.tensor([[math.log(3), 0.0]]), torch.tensor([[1.0, 1.0]])
     assert consistency(student, teacher).item() == pytest.approx(0.25**2)
+
+
+def test_consistency_of_reduced_precision_is_taken_in_single():
+    generator = torch.Generator().manual_seed(0)
+    logits = [torch.randn(8, 4, generator=generator).bfloat16() for _ in range(2)]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = consistency(*logits)
+    assert torch.equal(found, consistency(*(each.float() for each in logits)))
 
 
 def test_it_starts_as_the_student_and_follows():
@@ -52,6 +61,14 @@ def test_it_starts_as_the_student_and_follows():
         teacher.follow()
         expected += share * (weight[0, 0].item() - expected)
         assert mine[0, 0].item() == pytest.approx(expected)
+
+
+def test_without_decay_it_is_the_student():
+    student, teacher = pair(decay=0)
+    descend(student, 1, teacher)
+    for mine, theirs in zip(teacher.network.parameters(), student.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+        assert not mine.requires_grad
 
 
 def test_it_starts_as_a_decomposed_student():
@@ -124,20 +141,21 @@ def test_it_holds_sigma_within_the_block_and_w_afterwards():
 
 
 def test_a_compiled_teacher_follows_in_one_graph(monkeypatch):
-    graphs = []
+    graphs, asked = [], []
 
     def backend(graph, inputs):
         graphs.append(graph)
         return graph.forward
 
     compiled = torch.compile(module._approach, dynamic=False, backend=backend, fullgraph=True)
-    monkeypatch.setattr(module, "_compiled_approach", lambda: compiled)
+    monkeypatch.setattr(module, "_compiled_approach", lambda: asked.append(compiled) or compiled)
     torch.compiler.reset()
     (student, teacher), (twin_student, twin) = pair(TnlpadConfig()), pair(TnlpadConfig())
     teacher.network.compile(backend="eager")
+    descend(twin_student, 3, twin)  # eagerly
+    assert not asked
     descend(student, 3, teacher)
-    descend(twin_student, 3, twin)
-    assert len(graphs) == 1
+    assert (len(graphs), len(asked)) == (1, 3)
     assert teacher.steps.item() == 3
     assert all(map(torch.equal, teacher.tensors(), twin.tensors()))
 

@@ -41,9 +41,9 @@ def test_mixing():
 
 def test_the_loss_of_labelled_rows():
     """Logits (ln 3, 0) are p = (3/4, 1/4)."""
-    logits, targets = rows([LN3, 0.0], [LN3, 0.0]), rows([1.0, 0.0], [0.5, 0.5])
-    first, second = -math.log(0.75), -0.5 * (math.log(0.75) + math.log(0.25))
-    assert soft_cross_entropy(logits, targets).item() == pytest.approx((first + second) / 2)
+    logits, targets = rows([LN3, 0.0], [LN3, 0.0], [0.0, LN3]), rows([1.0, 0.0], [0.5, 0.5], [1.0, 0.0])
+    first, second, third = -math.log(0.75), -0.5 * (math.log(0.75) + math.log(0.25)), -math.log(0.25)
+    assert soft_cross_entropy(logits, targets).item() == pytest.approx((first + second + third) / 3)
 
 
 def test_the_loss_of_unlabelled_rows():
@@ -60,10 +60,12 @@ def test_the_penalty_for_forgotten_classes():
 
 
 def test_negative_entropy():
+    """Of (3/4, 1/4) once and of (1/2, 1/2) twice."""
     expected = 0.75 * math.log(0.75) + 0.25 * math.log(0.25)
-    assert negative_entropy(rows([LN3, 0.0], [0.0, 0.0])).item() == pytest.approx((expected - math.log(2)) / 2)
+    found = negative_entropy(rows([LN3, 0.0], [0.0, 0.0], [1.0, 1.0])).item()
+    assert found == pytest.approx((expected - 2 * math.log(2)) / 3)
 
 
 def test_the_ramp():
     assert linear_ramp(torch.tensor([-1.0, 0.0, 4.0, 16.0, 20.0]), 16).tolist() == [0, 0, 0.25, 1, 1]
-    assert linear_ramp(torch.tensor([1.0]), 0).tolist() == [1]
+    assert linear_ramp(torch.tensor([0.0, 0.5, 2.0]), 0).tolist() == [1, 1, 1]

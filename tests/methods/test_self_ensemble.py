@@ -15,13 +15,14 @@ from tnlpad.types import Clock
 SHORT = {"iterations": 3, "first_share": 0.4, "ema_decay": 0.9, "consistency_rampup": 2}
 
 
+@pytest.mark.parametrize("who", ["teacher", "student"])
 @pytest.mark.parametrize("wiring", [{}, {"filter_with": "w"}, {"decompose": "first"}, {"restart_decomposition": True}])
-def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring):
+def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring, who):
     """Bit for bit, through two filters."""
-    problem = blobs()
+    problem, short = blobs(), {**SHORT, "predict_with": who}
     setups = [setup_for(problem, batchnorm=True) for _ in range(2)]
-    plain = SelfEnsemble(SelfConfig(**SHORT), setups[0])
-    held = SelfEnsemble(held_at_zero(SelfTnlpadConfig)(**SHORT, **HELD, **wiring), setups[1])
+    plain = SelfEnsemble(SelfConfig(**short), setups[0])
+    held = SelfEnsemble(held_at_zero(SelfTnlpadConfig)(**short, **HELD, **wiring), setups[1])
     assert train(plain, problem, 8) == train(held, problem, 8)
     assert plain.at == held.at
     assert plain.at.iteration > 0
@@ -44,6 +45,7 @@ def test_the_lengths_of_the_iterations():
     assert lengths(SelfConfig(), 60) == (27, 11)
     assert lengths(SelfConfig(iterations=1), 60) == (27, 33)
     assert lengths(SelfConfig(), 1) == (1, 1)
+    assert lengths(SelfConfig(first_share=0.01), 10) == (1, 3)
 
 
 def one_epoch(method, problem, epoch, accuracy):
@@ -112,6 +114,21 @@ def test_all_of_the_best_model_comes_back():
     assert same(model(), best)
 
 
+@pytest.mark.parametrize("wiring", [{}, {"decompose": "first"}])
+def test_the_best_model_of_a_later_iteration_comes_back_too(wiring):
+    """A decomposition that ended with the first iteration leaves no trace in the third."""
+    problem = blobs()
+    method = build("self+tnlpad", setup_for(problem, batchnorm=True), **wiring)
+    networks = [method.student.network, method.teacher.network]
+    for epoch, accuracy in enumerate((0.5, 0.6, 0.55, 0.8, 0.7), start=1):
+        one_epoch(method, problem, epoch, accuracy)
+        if epoch == 4:
+            best = [value.clone() for network in networks for value in network.state_dict().values()]
+    method.begin_epoch(Clock(epoch=6, epochs=8))
+    assert method.at.iteration == 2
+    assert same([value for network in networks for value in network.state_dict().values()], best)
+
+
 def test_consistency_counts_more_from_epoch_to_epoch():
     """exp(−5·(1 − j/4)²) in the epochs j = 0, 1, 2, … of every iteration, at a weight of 10."""
     problem = blobs()
@@ -127,6 +144,8 @@ def test_who_is_asked_for_what_in_which_mode():
     method = build("self", setup_for(problem, batchnorm=True))
     asked = watched({"teacher": method.teacher.network, "student": method.student.network})
     for epoch in (1, 2):
+        for network in (method.teacher.network, method.student.network):
+            network.eval()  # as someone may leave them who looked at them
         asked.clear()
         one_epoch(method, problem, epoch, 0.1 * epoch)
         assert asked[:-1] == 8 * [("teacher", True, False, 64), ("student", True, True, 64)]
@@ -172,6 +191,15 @@ def test_an_iteration_ends_without_patience():
     assert method.at.ended
 
 
+def test_the_last_iteration_without_patience_is_the_end():
+    problem = blobs()
+    method = build("self", setup_for(problem, epochs=100), iterations=1, iteration_patience=2)
+    for epoch, accuracy in enumerate((0.5, 0.4, 0.3), start=1):
+        assert not method.finished
+        one_epoch(method, problem, epoch, accuracy)
+    assert method.finished
+
+
 @pytest.mark.parametrize(("accuracy", "finished"), [(0.6, True), (0.5, True), (0.65, False)])
 def test_an_iteration_that_does_not_beat_the_last_one_is_the_end(accuracy, finished):
     problem = blobs()
@@ -187,7 +215,7 @@ def test_the_last_iteration_has_the_rest_of_the_run():
     method = build("self", setup_for(problem), iterations=1)
     for epoch in range(1, 8):
         one_epoch(method, problem, epoch, 0.1 * epoch)
-    assert not method.at.ended
+    assert (method.at.iteration, method.at.epoch, method.at.ended) == (0, 7, False)
 
 
 def test_without_consistency_only_labelled_samples_are_learnt():
@@ -229,13 +257,19 @@ def test_who_predicts():
     with student.judged["student"]() as network:
         assert network is student.student.network
     assert list(build("self+tnlpad", setup_for(problem)).judged) == ["sigma", "w"]
-    assert build("self+tnlpad", setup_for(problem), judge_by="w").reported == ("w",)
+    by_w = build("self+tnlpad", setup_for(problem), judge_by="w")
+    assert (list(by_w.judged), by_w.reported) == (["w", "sigma"], ("w",))  # the first is the one to ship
     by_student = build("self+tnlpad", setup_for(problem, batchnorm=True), predict_with="student")
     train(by_student, problem, 2)
     sigma = [own["sigma"] for own in by_student.student.parts().values()]
+    statistics = by_student.student.network[1].running_mean.clone()
     with by_student.judged["sigma"]() as network:
         assert network is by_student.student.network
         assert torch.equal(network[0].weight, sigma[0])
+        assert not torch.equal(network[1].running_mean, statistics)  # but those of σ
+    with by_student.judged["w"]() as network:
+        assert not torch.equal(network[0].weight, sigma[0])
+        assert torch.equal(network[1].running_mean, statistics)
 
 
 def test_w_may_choose_the_epoch_for_sigma():
@@ -316,6 +350,11 @@ def test_it_filters_wrong_labels():
 def test_settings_that_cannot_work_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         build("self", setup_for(blobs()), **setting)
+
+
+def test_what_has_ended_cannot_begin_again():
+    with pytest.raises(ValueError, match=r'restart_decomposition=True with decompose="first".*choose one of the two'):
+        build("self+tnlpad", setup_for(blobs()), decompose="first", restart_decomposition=True)
 
 
 @pytest.mark.parametrize("name", ["self", "self+tnlpad"])

@@ -50,6 +50,26 @@ def test_dropping_gamma_leaves_sigma_and_its_momentum():
     assert not torch.equal(decomposed.network[0].weight, sigma[decomposed.network[0].weight])
 
 
+def test_dropping_gamma_where_there_is_no_momentum():
+    decomposed = trainee(TnlpadConfig(), sgd={"lr": 0.1})
+    descend(decomposed)
+    decomposed.forget_momentum()
+    decomposed.drop_gamma()
+    sigma = [own["sigma"].clone() for own in decomposed.decomposition.state.values()]
+    assert all(map(torch.equal, decomposed.network.parameters(), sigma))
+    descend(decomposed)
+    assert not any(map(torch.equal, decomposed.network.parameters(), sigma))
+
+
+def test_an_epoch_is_trained_in_training_mode():
+    """Whoever looked at the network in between."""
+    for config in (None, TnlpadConfig()):
+        one = trainee(config, batchnorm=True)
+        one.network.eval()
+        one.begin_epoch()
+        assert all(layer.training for layer in one.network.modules())
+
+
 def test_beginning_the_decomposition_anew():
     decomposed = trainee(TnlpadConfig())
     descend(decomposed)

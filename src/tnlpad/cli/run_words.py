@@ -21,6 +21,10 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
         table.add_row(label, str(row["epoch"]), *numbers)
     console = Console()
     console.print(table)
+    if summary["epochs_run"] < summary["config"]["epochs"]:
+        console.print(
+            f"Ended {summary['stopped']}, after {summary['epochs_run']} of {summary['config']['epochs']} epochs."
+        )
     console.print(f"Record: {folder}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -26,7 +26,7 @@ from tnlpad.experiments.prepare import (
     prepare_sets,
 )
 from tnlpad.methods import Method
-from tnlpad.methods.protocol import chosen_by
+from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.records.finished import finished_summary
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, write_by_rename
@@ -130,6 +130,12 @@ def checked(folder: RunFolder, config: RunConfig) -> RunFolder:
     return folder
 
 
+def _ending(config: RunConfig, method: Method, epochs: int) -> str:
+    if epochs == config.epochs:
+        return "at the last epoch"
+    return "by the method" if finished(method) else "by patience"
+
+
 def summarise(
     config: RunConfig, method: Method, history: list[Record], data: Data, device: torch.device, seconds: float
 ) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def summarise(
         "last": {key: last[key] for key in keys},
         "selection": _selection(config, method),
         "epochs_run": len(history),
-        "stopped": "by patience" if len(history) < config.epochs else "at the last epoch",
+        "stopped": _ending(config, method, len(history)),
         "samples": data.sizes,
         "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
         "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},

@@ -133,6 +133,11 @@ class Dividemix:
 
     def __init__(self, config: DividemixConfig, setup: Setup) -> None:
         _check(config)
+        if config.warmup_epochs >= setup.epochs:
+            raise ValueError(
+                f"warmup_epochs={config.warmup_epochs}: a run of {setup.epochs} epochs would warm up and never divide. "
+                "Warm up for fewer, or train for more."
+            )
         self.config, self.generator, self.labels = config, setup.generator, setup.labels
         own = config if isinstance(config, DividemixTnlpadConfig) else None
         self.source = setup.required_source("dividemix" if own is None else "dividemix+tnlpad")
@@ -326,7 +331,18 @@ def _check(config: DividemixConfig) -> None:
     for name in ("temperature", "mixing_alpha"):
         if not getattr(config, name) > 0:
             raise ValueError(f"{name}={getattr(config, name)}: must be > 0.")
-    if isinstance(config, DividemixTnlpadConfig) and config.warmup_clock < 1:
-        raise ValueError(f"warmup_clock={config.warmup_clock}: must be at least 1, an epoch of the paper's.")
+    if isinstance(config, DividemixTnlpadConfig):
+        _check_wiring(config)
     if config.lambda_u < 0:
         raise ValueError(f"lambda_u={config.lambda_u}: must be >= 0; 0 switches the unlabelled term off.")
+
+
+def _check_wiring(config: DividemixTnlpadConfig) -> None:
+    if config.warmup_clock < 1:
+        raise ValueError(f"warmup_clock={config.warmup_clock}: must be at least 1, an epoch of the paper's.")
+    for name in ("split_with", "guess_with"):
+        if getattr(config, name) == "w" and config.decompose_in == "warmup":
+            raise ValueError(
+                f'{name}="w": with decompose_in="warmup" γ is dropped before anything is split or guessed, and w is σ. '
+                'Leave it out, or take decompose_in="all".'
+            )

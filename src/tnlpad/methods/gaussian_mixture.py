@@ -22,13 +22,13 @@ class Mixture(NamedTuple):
 
 
 def two_means(values: Tensor, max_iterations: int = 300) -> Tensor:
-    """True for the numbers nearer to the upper of two centres."""
+    """True for the numbers nearer to the upper of two centres; they must not all be the same."""
     low, high = values.min(), values.max()
     upper = values > (low + high) / 2
     for _ in range(max_iterations):
         count = upper.sum()
-        high_mean = torch.where(upper, values, 0.0).sum() / count.clamp(min=1)
-        low_mean = torch.where(upper, 0.0, values).sum() / (len(values) - count).clamp(min=1)
+        high_mean = torch.where(upper, values, 0.0).sum() / count
+        low_mean = torch.where(upper, 0.0, values).sum() / (len(values) - count)
         again = values > (low_mean + high_mean) / 2
         if torch.equal(again, upper):
             break

@@ -90,7 +90,6 @@ class MeanTeacher:
         """Go on from the average of σ."""
         self._hold(self.sigma)
 
-    @torch.no_grad()
     def _hold(self, values: list[Tensor]) -> None:
         torch._foreach_copy_(list[Tensor](self.decomposed), values)
 

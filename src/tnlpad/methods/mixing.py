@@ -19,7 +19,7 @@ def sharpened(p: Tensor, temperature: float) -> Tensor:
 def refined(p: Tensor, labels: Tensor, clean: Tensor) -> Tensor:
     """w·y + (1 − w)·p: the given label as far as it is believed, the prediction for the rest."""
     w = clean.unsqueeze(1)
-    return ((1 - w) * p).scatter_add(1, labels.unsqueeze(1), w.to(p.dtype))  # one_hot would ask the device
+    return ((1 - w) * p).scatter_add(1, labels.unsqueeze(1), w)  # one_hot would ask the device
 
 
 def mixed(values: Tensor, order: Tensor, weight: Tensor) -> Tensor:
@@ -51,5 +51,5 @@ def negative_entropy(logits: Tensor) -> Tensor:
 
 
 def linear_ramp(epochs: Tensor, length: int) -> Tensor:
-    """epochs/length, held within 0 and 1."""
-    return (epochs / max(length, 1)).clamp(0, 1)
+    """epochs/length, held within 0 and 1; 1 from the start if there is nothing to ramp up in."""
+    return (epochs / length).clamp(0, 1) if length > 0 else torch.ones_like(epochs)

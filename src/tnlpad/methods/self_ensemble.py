@@ -160,7 +160,7 @@ class SelfEnsemble:
             yield self.student.network
 
     def begin_epoch(self, clock: Clock) -> None:
-        if self.at.ended and not self.at.finished:
+        if self.at.ended:
             self._next_iteration()
         self.at.epoch += 1
         self.student.begin_epoch()
@@ -255,3 +255,8 @@ def _check(config: SelfConfig) -> None:
     for name in ("consistency_weight", "consistency_rampup"):
         if not getattr(config, name) >= 0:
             raise ValueError(f"{name}={getattr(config, name)}: must be >= 0; a weight of 0 switches the term off.")
+    if isinstance(config, SelfTnlpadConfig) and config.restart_decomposition and config.decompose == "first":
+        raise ValueError(
+            'restart_decomposition=True with decompose="first": after the first iteration there is no decomposition to '
+            "begin again; choose one of the two."
+        )

@@ -6,7 +6,7 @@ curve read from a run folder equals the one read from its archived record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Curve = tuple[float, ...]
@@ -25,6 +25,7 @@ class Curves:
         memorised: By judged network, the share of wrongly labelled training samples given exactly their wrong label.
         norms: By name: gradient, and of a decomposition sigma, gamma, drift and averaged_gradient.
         selection_precision: By selection, the share of right labels among the samples picked.
+        selection_size: How many were picked; records of earlier versions have none.
     """
 
     train_loss: Curve
@@ -34,6 +35,7 @@ class Curves:
     memorised: Mapping[str, BrokenCurve]
     norms: Mapping[str, BrokenCurve]
     selection_precision: Mapping[str, BrokenCurve]
+    selection_size: Mapping[str, BrokenCurve] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; what this run does not have is left out, and what is there already is not said again."""
@@ -48,9 +50,9 @@ class Curves:
 
 
 SINGLE = ("train_loss", "validation_accuracy", "test_accuracy")
-NAMED = ("judged_test_accuracy", "memorised", "norms", "selection_precision")
+NAMED = ("judged_test_accuracy", "memorised", "norms", "selection_precision", "selection_size")
 AS_REPORTED = "test_accuracy"  # in place of a curve that is the method's own
-NO_SHARES = ("train_loss", "norms")
+NO_SHARES = ("train_loss", "norms", "selection_size")
 UNITS_PER_ONE = 10_000
 
 
@@ -67,6 +69,7 @@ def curves_of(epochs: Sequence[Mapping[str, Any]]) -> Curves:
         memorised=_by_name(judged, lambda network: network.get("memorised"), share),
         norms=_by_name([record["norms"] for record in epochs], lambda norm: norm, significant),
         selection_precision=_by_name(selections, lambda picked: picked["precision"], share),
+        selection_size=_by_name(selections, lambda picked: picked["picked"], int),
     )
 
 
