@@ -106,12 +106,15 @@ def what_is_left(seen: "Sequence[Seen]", where: Where) -> str:
     }
     sources = Counter(each.known_from for each in left)
     basis = ", ".join(f"{sources[source]:,} {words}" for source, words in known.items() if sources[source])
+    known_seconds = [each.seconds_left for each in left if each.seconds_left is not None]
+    if not known_seconds:
+        return f"{_runs_are(len(left))} left; how long that takes is not known."
     # Each run has a core of its own; those on a GPU slow each other down.
-    seconds = sum(each.seconds_left or 0.0 for each in left) / (where.jobs if on_gpu else 1)
+    seconds = sum(known_seconds) / (where.jobs if on_gpu else 1)
     most = "at most " if any(each.planned.config.patience for each in left) else ""
     took = machine_time(seconds, "GPU" if on_gpu else "CPU")
     at_once = (
-        f", {duration(max(1.0, seconds / where.jobs))} with --jobs {where.jobs}"
+        f", {duration(max(1.0, seconds / where.jobs, *known_seconds))} with --jobs {where.jobs}"
         if not on_gpu and not where.on_ray
         else ""
     )
