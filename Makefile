@@ -15,7 +15,7 @@ help:
 	@echo "make test-long  the long tests as well"
 	@echo "make lint       ruff and mypy (strict)"
 	@echo "make format     let ruff rewrite what it can"
-	@echo "make docs       write what is generated from the records in benchmarks/records: docs/performance.md, step times"
+	@echo "make docs       write what is generated: docs/performance.md and step times from benchmarks/records, docs/methods.md"
 	@echo "make results    write docs/results.md and the README's table again from the records in results/"
 	@echo "make clean      remove .venv and caches"
 
@@ -51,6 +51,7 @@ format: $(READY)
 
 docs: $(READY)
 	$(BIN)/python docs/performance.py
+	$(BIN)/python docs/methods.py
 	$(BIN)/python docs/own_data.py
 	$(BIN)/python docs/suspects.py
 	$(BIN)/python -m benchmarks.step_times
