@@ -47,7 +47,7 @@ def message(result):
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(out):
-    result = reproduce(*PART, *FAST, "--dry-run", "--out", out)
+    result = reproduce(*PART, "--device", "cpu", "--dry-run", "--out", out)
     assert result.exit_code == 0, result.output
     assert "smoke: Everything once, on digits" in result.stdout
     assert re.search(r"6 runs are left, about \d+ CPU seconds?, \d+ s with --jobs", result.stdout)
