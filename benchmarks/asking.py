@@ -4,10 +4,12 @@ Every epoch ends with passes over validation, test and training images. Of 1,024
 processor's caches, and their memory is asked of the system and given back; ours are as many as hold a number of pixels
 (`experiments.prepare.images`). The passes take turns.
 
-    python -m benchmarks.asking [--turns 7] [--save record.json]
+    python -m benchmarks.asking [--turns 7] [--samples 1024] [--save record.json]
 """
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -21,19 +23,18 @@ from tnlpad.networks import build
 ASKED = {"lenet": (1, 28), "small_resnet": (3, 64), "resnet18": (3, 32)}  # channels and side
 
 
-def rounds(task: str, samples: int) -> dict[int, float]:
-    """Seconds to ask for all samples, by how many are shown at once: all, and ours."""
+def passes(task: str, samples: int) -> dict[int, Callable[[], None]]:
+    """Passes over all samples, by how many are shown at once: all, and ours."""
     channels, side = ASKED[task]
     images = torch.randn(samples, channels, side, side)
     network = build(task, num_classes=10, in_channels=channels).eval()
-    ours = at_once(configure("cifar10"), images, torch.device("cpu"))
 
     @torch.inference_mode()
     def ask(size: int) -> None:
         for part in images.split(size):
             network(part)
 
-    return {size: seconds(lambda size=size: ask(size), "cpu") for size in (AT_ONCE, ours)}
+    return {size: partial(ask, size) for size in (AT_ONCE, at_once(configure("cifar10"), images, torch.device("cpu")))}
 
 
 def main() -> None:
@@ -44,10 +45,13 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = {}
     for task in ASKED:
-        rounds(task, arguments.samples)  # warm
-        times = [rounds(task, arguments.samples) for _ in range(arguments.turns)]
-        most, ours = times[0]
+        timed = passes(task, arguments.samples)
+        for ask in timed.values():  # warm
+            ask()
+        times = [{size: seconds(ask, "cpu") for size, ask in timed.items()} for _ in range(arguments.turns)]
+        most, ours = timed
         rows[task] = {
+            "side": ASKED[task][1],
             "at_once": ours,
             "images_per_second": {
                 str(size): arguments.samples / median(t[size] for t in times) for size in (most, ours)

@@ -23,7 +23,7 @@ def page() -> str:
     """A section for each file of a method, in the order of the registry."""
     sections: dict[str, list[str]] = {}
     for name, entry in METHODS.items():
-        sections.setdefault(entry.config.__module__, []).append(name)
+        sections.setdefault(entry.build.__module__, []).append(name)
     return HEAD + "".join(_section(module, names) for module, names in sections.items())
 
 

@@ -54,8 +54,7 @@ batch against a training step of ResNet-18.
 def loader_lines(record: dict) -> str:
     """One machine's measurement of the loaders."""
     lines = [
-        f"\n### {record['machine']}\n",
-        f"{versions(record)}; {record['turns']} turns. `{record['command']}`\n",
+        *heading(record),
         f"- a batch of 64 from the device loader: {record['batch_ms']['device_loader']:.3f} ms",
     ]
     labels = {
@@ -120,7 +119,7 @@ GPU has no idle corner left.
 
 def training_table(record: dict) -> str:
     """One machine's measurement of whole training steps, alone and packed."""
-    lines = [f"\n### {record['machine']}\n", f"{versions(record)}; {record['turns']} turns. `{record['command']}`\n"]
+    lines = [*heading(record)]
     if "step_ms" in record:
         lines += ["| | step, ms | images per second |", "|---|---:|---:|"]
         for name, step in record["step_ms"].items():
@@ -176,14 +175,19 @@ def asking_table(record: dict) -> str:
     """One machine's measurement of passes without training."""
     most = record["most"]
     lines = [
-        f"\n### {record['machine']}\n",
-        f"{versions(record)}; {record['turns']} turns. `{record['command']}`\n",
-        f"| | images a second, {most:,} at once | ours at once | images a second | time of {most:,} / ours |",
-        "|---|---:|---:|---:|---:|",
+        *heading(record),
+        f"| | pixels a side | images a second, {most:,} at once | ours at once | images a second | time / ours |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for name, row in record["networks"].items():
         rates, ours = row["images_per_second"], row["at_once"]
-        cells = (f"{rates[str(most)]:,.0f}", f"{ours}", f"{rates[str(ours)]:,.0f}", f"**{spread(row['all_over_ours'])}")
+        cells = (
+            f"{row['side']}",
+            f"{rates[str(most)]:,.0f}",
+            f"{ours}",
+            f"{rates[str(ours)]:,.0f}",
+            f"**{spread(row['all_over_ours'])}",
+        )
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -208,8 +212,7 @@ def packing_table(record: dict) -> str:
     """One machine's measurement of ways to share it."""
     ways = ("processes", "streams", "stacked")
     lines = [
-        f"\n### {record['machine']}\n",
-        f"{versions(record)}. `{record['command']}`\n",
+        *heading(record),
         f"| images per second | runs | {' | '.join(ways)} |",
         "|---|---:|---:|---:|---:|",
     ]
@@ -219,9 +222,10 @@ def packing_table(record: dict) -> str:
 
 
 def heading(record: dict) -> tuple[str, str]:
-    """Where steps of one network were measured, and how."""
-    what = f"{record['network']}, batch {record['batch']}; {versions(record)}; {record['turns']} turns."
-    return f"\n### {record['machine']}\n", f"{what} `{record['command']}`\n"
+    """Where something was measured, and how."""
+    facts = [f"{record['network']}, batch {record['batch']}"] if "network" in record else []
+    facts += [versions(record)] + ([f"{record['turns']} turns"] if "turns" in record else [])
+    return f"\n### {record['machine']}\n", f"{'; '.join(facts)}. `{record['command']}`\n"
 
 
 def versions(record: dict) -> str:

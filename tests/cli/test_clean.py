@@ -201,19 +201,20 @@ def test_a_named_column_of_classes_is_found_again(tmp_path):
 
 def test_a_column_to_ignore_is_ignored_by_every_command_and_comes_back(tmp_path):
     """Also one that would name the samples."""
-    rows = [f"{k % 3},{'A/' * (k % 2)}{k},{k % 5},{k},{'xy'[k % 2]}" for k in range(20)]
+    rows = [f"{k % 3},{'A/' * (k % 2)}{k},{k % 5},{k},{'xy'[k % 2]},fold {k % 4}" for k in range(20)]
     data = tmp_path / "x.csv"
-    data.write_text("\n".join(["id,Ticket,a,b,label", *rows]))
-    refused = trained.asked("train", data, "--out", tmp_path / "runs", "--ignore", "id")
+    data.write_text("\n".join(["id,Ticket,a,b,label,split", *rows]))
+    refused = trained.asked("train", data, "--out", tmp_path / "runs", "--ignore", "id", "--ignore", "split")
     assert "or leave it out: --ignore Ticket." in refused.stderr
-    words = ("--ignore", "ticket", "--ignore", "id")
+    words = ("--ignore", "ticket", "--ignore", "id", "--ignore", "split")
     run = trained.trained(data, tmp_path / "runs", 1, *words)
     assert json.loads((run / "data.json").read_text())["columns"] == ["a", "b"]
     written = document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
-    assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'} --ignore ticket --ignore id"
+    assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'} --ignore ticket --ignore id --ignore split"
     table = rows_in(tmp_path / "clean.csv")
     assert list(table[0]) == ["id", "Ticket", "a", "b", "label", "split", "original_label"]
-    assert [row["Ticket"] for row in table] == [row.split(",")[1] for row in rows]
+    for place, name in ((0, "id"), (1, "Ticket"), (5, "split")):
+        assert [row[name] for row in table] == [row.split(",")[place] for row in rows]
     assert len(document("predict", run, data)["predictions"]) == 20
     assert trained.asked(*written["next"].split()[1:], "--set", "epochs=1", "--out", tmp_path / "runs").exit_code == 0
     assert (

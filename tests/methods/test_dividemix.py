@@ -8,14 +8,8 @@ from torch.nn import functional as F
 
 from tests.methods.problems import Points, batches, blobs, build, same, setup_for, train, two_plain_runs
 from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
-from tnlpad.core.penalties import PowerDecay
-from tnlpad.methods.dividemix import (
-    Dividemix,
-    DividemixConfig,
-    DividemixTnlpadConfig,
-    Faster,
-    SummedLogits,
-)
+from tnlpad.methods.dividemix import Dividemix, SummedLogits
+from tnlpad.methods.dividemix_config import DividemixConfig, DividemixTnlpadConfig
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
 from tnlpad.methods.peers import NAMES
 from tnlpad.methods.protocol import chosen_by
@@ -295,17 +289,6 @@ def test_the_sum_of_logits_is_judged():
         assert torch.equal(network(problem.test_points), expected)
 
 
-def test_the_penalty_runs_by_the_clock_of_the_warm_up():
-    """After 10 epochs as after 40 of the paper's."""
-    config = DividemixTnlpadConfig(warmup_epochs=10, c2=0.6)
-    penalty = config.penalty(100)
-    assert penalty == Faster(PowerDecay(0.6), 4.0)
-    assert penalty(10) == pytest.approx(40**-0.6)
-    assert penalty(1) == pytest.approx(4**-0.6)
-    assert DividemixTnlpadConfig(decompose_in="all", c2=0.6).penalty(100) == PowerDecay(0.6)
-    assert DividemixTnlpadConfig(gamma_constraint=False).penalty(100) is None
-
-
 def test_after_the_warm_up_sigma_is_the_network():
     problem = blobs()
     method = build("dividemix+tnlpad", setup_for(problem, batchnorm=True))
@@ -406,35 +389,6 @@ def test_it_divides_right_from_wrong():
     for labelled in method.selections.values():
         assert (right & labelled).sum() / labelled.sum() > 0.9 > 0.65 > right.double().mean()
         assert (right & labelled).sum() / right.sum() > 0.85
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"warmup_epochs": -1}, "warmup_epochs=-1: must be at least 0"),
-        ({"averaged_losses": 0}, "averaged_losses=0: must be at least 1"),
-        ({"threshold": 1.0}, r"threshold=1.0: must lie in \[0, 1\)"),
-        ({"temperature": 0.0}, "temperature=0.0: must be > 0"),
-        ({"mixing_alpha": 0.0}, "mixing_alpha=0.0: must be > 0"),
-        ({"lambda_u": -1.0}, "lambda_u=-1.0: must be >= 0"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(setting, message):
-    with pytest.raises(ValueError, match=message):
-        build("dividemix", setup_for(blobs()), **setting)
-
-
-def test_a_clock_that_stands_still_is_refused():
-    with pytest.raises(ValueError, match="warmup_clock=0: must be at least 1"):
-        build("dividemix+tnlpad", setup_for(blobs()), warmup_clock=0)
-
-
-def test_what_would_do_nothing_is_refused():
-    for name in ("split_with", "guess_with"):
-        with pytest.raises(ValueError, match=f'{name}="w": with decompose_in="warmup" γ is dropped'):
-            build("dividemix+tnlpad", setup_for(blobs()), **{name: "w"})
-    with pytest.raises(ValueError, match="warmup_epochs=8: a run of 8 epochs would warm up and never divide"):
-        build("dividemix", setup_for(blobs()), warmup_epochs=8)
 
 
 @pytest.mark.parametrize("name", ["dividemix", "dividemix+tnlpad"])

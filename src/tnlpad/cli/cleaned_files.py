@@ -1,7 +1,7 @@
 """Cleaned data in the form that they came in, so that `tnlpad train` takes them back."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +9,7 @@ from tnlpad.cli.corrected_table import corrected_table, form_like, is_table
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
+    from tnlpad.data.own.csv_table import TextForm
     from tnlpad.suspects.cleaning import Cleaned
 
 Form = Literal["paths", "table", "features", "images", "pictures", "ids"]
@@ -54,29 +55,44 @@ def write_cleaned(
         source: Where they lay; text is written as it is there.
         own: The data; not needed for paths and ids.
     """
-    from tnlpad.suspects.cleaning import HEADER
     from tnlpad.suspects.export import write_rows
 
-    text = form_like(source)
+    table = _as_table(rows, form, source, own)  # before a folder is made, since it may not be readable any more
     out.parent.mkdir(parents=True, exist_ok=True)
-    write = partial(write_rows, out, separator=text.separator, encoding=text.encoding)
-    if own is None:
-        write(HEADER, (row.row() for row in rows))
+    if table is not None:
+        header, lines, text = table
+        write_rows(out, header, lines, **asdict(text))
         return
-    if form == "table":
-        write(*corrected_table(own, rows))
-        return
-    place = {name: number for number, name in enumerate(own.ids)}
-    order = [place[row.id] for row in rows]
-    if own.features is not None:
-        numbers = (map(str, own.features[number]) for number in order)
-        labels = ([getattr(row, name) for name in COLUMNS] for row in rows)
-        write((*COLUMNS, *own.columns), ([*first, *rest] for first, rest in zip(labels, numbers, strict=True)))
-    elif own.images is not None:
+    assert own is not None, "arrays and pictures are in it"
+    order = _places(rows, own)
+    if own.images is not None:
         _write_arrays(out, rows, own.images[order])
     else:
         assert own.files is not None, "own data have files, images or features"
         _write_pictures(out, rows, [own.files[number] for number in order])
+
+
+def _as_table(
+    rows: "Sequence[Cleaned]", form: Form, source: str | None, own: "OwnDataset | None"
+) -> "tuple[Sequence[str], Iterable[Sequence[Any]], TextForm] | None":
+    """Heading, rows and how their text is written; None of what no text holds."""
+    from tnlpad.suspects.cleaning import HEADER
+
+    if own is None:
+        return HEADER, (row.row() for row in rows), form_like(source)
+    if form == "table":
+        return corrected_table(own, rows)
+    if own.features is None:
+        return None
+    numbers = (map(str, own.features[number]) for number in _places(rows, own))
+    labels = ([getattr(row, name) for name in COLUMNS] for row in rows)
+    lines = ([*first, *rest] for first, rest in zip(labels, numbers, strict=True))
+    return (*COLUMNS, *own.columns), lines, form_like(None)
+
+
+def _places(rows: "Sequence[Cleaned]", own: "OwnDataset") -> list[int]:
+    place = {name: number for number, name in enumerate(own.ids)}
+    return [place[row.id] for row in rows]
 
 
 def _write_arrays(out: Path, rows: "Sequence[Cleaned]", images: Any) -> None:

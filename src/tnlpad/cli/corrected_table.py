@@ -31,8 +31,8 @@ def form_like(source: Path | str | None) -> "TextForm":
     return read_csv(Path(source))[1]
 
 
-def corrected_table(own: "OwnDataset", kept: "Sequence[Cleaned]") -> tuple[list[str], Iterator[list[Any]]]:
-    """The heading and the rows of the table that the data come from.
+def corrected_table(own: "OwnDataset", kept: "Sequence[Cleaned]") -> tuple[list[str], Iterator[list[Any]], "TextForm"]:
+    """The heading and the rows of the table that the data come from, and how text is written there.
 
     A sample that is not kept is left out; a row that could not be used stays as it is. Where the table has no columns
     of ids, parts and the labels as they were, these are added.
@@ -40,13 +40,13 @@ def corrected_table(own: "OwnDataset", kept: "Sequence[Cleaned]") -> tuple[list[
     from tnlpad.data.own.columns import without
     from tnlpad.data.own.manifest import ids_of, read_table, roles_of
 
-    table, _ = read_table(own.source)
+    table, text = read_table(own.source)
     seen = {name: table[name] for name in without(own.ignored, table, own.source)}
     roles = roles_of(seen, own.source, label=own.label_column)
     ids = ids_of(seen, roles, own.source)
     added = {"id": roles.id, "split": roles.split, ORIGINAL: None}
     header = [*table, *(name for name, present in added.items() if present is None and name not in table)]
-    return header, _lines(table, roles, ids, header, {row.id: row for row in kept}, set(own.ids))
+    return header, _lines(table, roles, ids, header, {row.id: row for row in kept}, set(own.ids)), text
 
 
 def _lines(
@@ -63,7 +63,10 @@ def _lines(
         row = kept.get(name)
         if row is not None:
             line.setdefault(ORIGINAL, row.original_label)
-            line[roles.split or "split"] = row.split
+            if roles.split is None:
+                line.setdefault("split", row.split)
+            else:
+                line[roles.split] = row.split
             if str(line[roles.label]).strip() != row.label:
                 line[roles.label] = row.label
         if row is not None or name not in used:

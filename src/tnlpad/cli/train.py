@@ -91,7 +91,6 @@ def train(
     Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
     """
     say("Loading torch.", quiet)
-    from tnlpad.experiments.own_data import remember_place
     from tnlpad.experiments.own_recipe import looks_every
     from tnlpad.experiments.run import run
 
@@ -131,8 +130,6 @@ def train(
             on_step=on_step,
             on_epoch=on_epoch,
         )
-        if own is not None:
-            remember_place(finished.path, own)
 
     if as_json:
         print_json(finished.summary())

@@ -18,7 +18,7 @@ from tnlpad.data.own.listing import IN_MEMORY
 from tnlpad.experiments.config import configure
 from tnlpad.experiments.devices import device_named
 from tnlpad.experiments.kept_samples import keep_samples
-from tnlpad.experiments.own_data import remember_place, trainable_parts
+from tnlpad.experiments.own_data import trainable_parts
 from tnlpad.experiments.own_recipe import looks_every
 from tnlpad.experiments.predict import class_probabilities, inputs_of_own, wanted_columns
 from tnlpad.experiments.run import run
@@ -63,7 +63,7 @@ def train_on(
     config = configure(own.shape, method=method, network=network, seed=seed, device=place, settings=chosen)
     if keep_data and own.source == IN_MEMORY:
         own = keep_samples(own, out)
-    folder = run(
+    return run(
         config,
         out,
         own=own,
@@ -72,8 +72,6 @@ def train_on(
         census_every=looks_every(config.epochs),
         on_epoch=on_epoch,
     )
-    remember_place(folder.path, own)
-    return folder
 
 
 def _named(weights: Path | None) -> dict[str, str]:

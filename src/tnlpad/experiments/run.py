@@ -16,7 +16,7 @@ from tnlpad.data.own import OwnDataset
 from tnlpad.data.reporting import SILENT, Reporter
 from tnlpad.experiments.compiling import compiling
 from tnlpad.experiments.config import RunConfig, command, departures
-from tnlpad.experiments.own_data import prepare_own_data, remember, require_same
+from tnlpad.experiments.own_data import prepare_own_data, remember, remember_place, require_same
 from tnlpad.experiments.prepare import (
     Data,
     prepare_census,
@@ -54,7 +54,8 @@ def run(
     on_step: Callable[[int, int, int], None] | None = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> RunFolder:
-    """Carry a run to its end, from wherever it stands, and return its folder; a finished one is left as it is.
+    """Carry a run to its end, from wherever it stands, and return its folder; a finished one is left as it is, but
+    for where its data lie now.
 
     Args:
         config: What to run.
@@ -73,7 +74,7 @@ def run(
     folder = RunFolder(out / config.run_id)
     if folder.finished:
         folder.checkpoint_file.unlink(missing_ok=True)  # of a process that was killed after it had written the summary
-        return checked(folder, config)
+        return _found(folder, config, own)
     began, place = time.time(), torch.device(device)
     # Before anything is written: what cannot start leaves no trace.
     data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
@@ -85,7 +86,7 @@ def run(
         on_prepared(method, data, sets)
     with folder.lock():
         if folder.summary_file.exists():  # finished by another process in the meantime
-            return checked(folder, config)
+            return _found(folder, config, own)
         folder.begin(config.to_json())
         if own is not None:
             remember(folder.path, own, data)
@@ -120,6 +121,13 @@ def run(
             write_scores(folder.path, _scores(config, data, census))
         folder.finish(summarise(config, method, trained.history, data, place, time.time() - began))
         folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
+    return folder
+
+
+def _found(folder: RunFolder, config: RunConfig, own: OwnDataset | None) -> RunFolder:
+    checked(folder, config)
+    if own is not None:
+        remember_place(folder.path, own)
     return folder
 
 

@@ -109,5 +109,5 @@ def _approach(mine: list[Tensor], theirs: list[Tensor], steps: Tensor, decay: fl
 
 @cache
 def _compiled_approach() -> Callable[[list[Tensor], list[Tensor], Tensor, float], None]:
-    """The same in one pass over memory where the three above take eight."""
+    """The same as one kernel, which reads and writes each weight once."""
     return torch.compile(_approach, **compile_options())
