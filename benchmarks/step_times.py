@@ -3,7 +3,7 @@
 Steps come from `steps-DEVICE.json` in the records. A device without one has its single measured step, that of ResNet-18
 in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: small
 networks are limited by other things. What a step takes of a GPU that several runs share comes from what
-`training-DEVICE.json` has packed: the images per second of all of them together. What a method costs comes from
+`training*-DEVICE.json` have packed: the images per second of all of them together. What a method costs comes from
 `methods-DEVICE.json`, else from the number of its networks; what a semi-supervised one costs, from its passes.
 
     python -m benchmarks.step_times
@@ -43,18 +43,19 @@ def scaled(reference: dict[str, Any]) -> list[dict[str, Any]]:
 
 def shared(device: str, costs: dict[str, float]) -> list[dict[str, Any]]:
     """By how many run at once, the time of the GPU that a step of each takes, as of plain training."""
-    found = record("training", device) or {}
-    words = found.get("command", "").split()
-    method = words[words.index("--method") + 1] if "--method" in words else "tnlpad"
     sharing = []
-    for task, counts in found.get("packed", {}).items():
-        config = configure(task, noise="symmetric:0.4")
-        step = next(
-            each for each in recipes() if each["network"] == config.network and each["batch"] == config.batch_size
-        )
-        for count, measured in counts.items():
-            step_ms = 1000 * config.batch_size / measured["images_per_second"] / costs[method]
-            sharing.append(step | {"at_once": int(count), "step_ms": step_ms})
+    for path in sorted(RECORDS.glob(f"training*-{device}.json")):
+        found = json.loads(path.read_text())
+        words = found["command"].split()
+        method = words[words.index("--method") + 1] if "--method" in words else "tnlpad"
+        for task, counts in found.get("packed", {}).items():
+            config = configure(task, noise="symmetric:0.4")
+            step = next(
+                each for each in recipes() if each["network"] == config.network and each["batch"] == config.batch_size
+            )
+            for count, measured in counts.items():
+                step_ms = 1000 * config.batch_size / measured["images_per_second"] / costs[method]
+                sharing.append(step | {"at_once": int(count), "step_ms": step_ms})
     return sharing
 
 
@@ -68,16 +69,24 @@ def times(device: str) -> dict[str, Any]:
     basis += "" if methods else "; methods by their number of networks"
     basis += "; semi-supervised ones by their passes, larger batches in proportion"
     sharing = shared(device, costs)
+    counted: dict[str, list[int]] = {}
     for step in sharing:
-        basis += f"; {step['network']} with batches of {step['batch']}, {step['at_once']} runs at once: measured"
+        counted.setdefault(f"{step['network']} with batches of {step['batch']}", []).append(step["at_once"])
+    for what, counts in counted.items():
+        basis += f"; {what} measured with {', '.join(map(str, sorted(counts)))} at once"
     alone = with_larger_batches(measured["steps"] if measured else scaled(source))
     return {
         "machine": source["machine"],
         "engine": source["engine"],
         "basis": basis,
-        "steps": [step | {"at_once": 1} for step in alone] + sharing,
+        "steps": list({shape(step): step for step in ([each | {"at_once": 1} for each in alone] + sharing)}.values()),
         "methods": costs | PASSES,
     }
+
+
+def shape(step: dict[str, Any]) -> tuple[Any, ...]:
+    """What a step is of; where there are two times of one, the later, measured one counts."""
+    return tuple(step[name] for name in ("network", "channels", "side", "batch", "classes", "at_once"))
 
 
 def with_larger_batches(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Writes docs/performance.md from the records in benchmarks/records; run by `make docs`, compared by a test."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -118,32 +119,59 @@ GPU has no idle corner left.
 
 
 def training_table(record: dict) -> str:
-    """One machine's measurement of whole training steps, alone and packed."""
-    lines = [*heading(record)]
-    if "step_ms" in record:
-        lines += ["| | step, ms | images per second |", "|---|---:|---:|"]
-        for name, step in record["step_ms"].items():
-            lines.append(f"| {name} | {step:,.2f} | {record['images_per_second'][name]:,.0f} |")
-        labels = {
-            "tnlpad_over_standard": "tnlpad / standard",
-            "peer_over_tnlpad": "peer / tnlpad",
-            "standard_share_of_saturated": "standard / saturated (images per second)",
-        }
-        lines += ["", *(f"- **{label}: {spread(record[key])}" for key, label in labels.items())]
-    if "packed" in record:
-        lines += ["", PACKED_HEAD, "|---|---:|---:|---:|---:|---:|"]
-    for task, counts in record.get("packed", {}).items():
-        for count, result in counts.items():
-            share = f"{result['share_of_saturated']:.3f}" if "share_of_saturated" in result else ""
-            cells = (
-                *(task, count, f"{result['images_per_second']:,.0f}", share),
-                *(
-                    f"{result['runs_per_hour']:.0f}" if "runs_per_hour" in result else "",
-                    f"{result['gigabytes_each']:.1f}",
-                ),
-            )
-            lines.append(f"| {' | '.join(cells)} |")
+    """One machine's measurement of whole training steps, if this record is of steps."""
+    if "step_ms" not in record:
+        return ""
+    lines = [*heading(record), "| | step, ms | images per second |", "|---|---:|---:|"]
+    for name, step in record["step_ms"].items():
+        lines.append(f"| {name} | {step:,.2f} | {record['images_per_second'][name]:,.0f} |")
+    labels = {
+        "tnlpad_over_standard": "tnlpad / standard",
+        "peer_over_tnlpad": "peer / tnlpad",
+        "standard_share_of_saturated": "standard / saturated (images per second)",
+    }
+    lines += ["", *(f"- **{label}: {spread(record[key])}" for key, label in labels.items())]
     return "\n".join(lines) + "\n"
+
+
+PACKED_HEAD = """
+## Several runs at once
+
+How many runs does an hour of a GPU hold, alone and sharing it, each in its own process? A run is all epochs of the
+dataset's recipe, training steps alone: what is measured after every epoch comes on top. Saturated is that of the steps
+above.
+"""
+
+
+def packed_tables(found: list[dict]) -> str:
+    """For every machine what all its records say of runs that share it, by dataset and number."""
+    text = ""
+    machines: dict[str, list[dict]] = {}
+    for record in found:
+        if record.get("packed"):
+            machines.setdefault(record["machine"], []).append(record)
+    for machine, its in machines.items():
+        rows: dict[tuple[str, int], str] = {}
+        for record in its:
+            for task, counts in record["packed"].items():
+                for count, result in counts.items():
+                    share = f"{result['share_of_saturated']:.3f}" if "share_of_saturated" in result else ""
+                    cells = (
+                        *(task, count, f"{result['images_per_second']:,.0f}", share),
+                        *(f"{result['runs_per_hour']:.0f}", f"{result['gigabytes_each']:.1f}"),
+                    )
+                    rows[task, int(count)] = f"| {' | '.join(cells)} |"
+        text += "\n".join(
+            (
+                f"\n### {machine}\n",
+                *(f"- {versions(record)}. `{record['command']}`" for record in its),
+                "\n| | at once | images per second together | share of saturated | runs per GPU-hour | GB each |",
+                "|---|---:|---:|---:|---:|---:|",
+                *(rows[key] for key in sorted(rows)),
+            )
+        )
+        text += "\n"
+    return text
 
 
 SMALL_HEAD = """
@@ -192,19 +220,16 @@ def asking_table(record: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-PACKED_HEAD = """
-Several runs at once, each in its own process. A run is all epochs of the dataset's recipe, training steps alone: what
-is measured after every epoch comes on top.
-
-| | at once | images per second together | share of saturated | runs per GPU-hour | GB each |"""
-
-
 PACKING_HEAD = """
 ## Sharing a GPU
 
 How do several runs best share one? As processes of their own under CUDA MPS, which is what `--jobs` does; as captured
 steps on streams of one process; or stacked into one model with `torch.func`, where the most that this could give was
 measured: plain SGD on images that lie ready.
+
+Streams of one process give more steps where these are as short as LeNet's. `--jobs` takes processes all the same: a run
+that fails or runs out of memory there takes no other with it, and what Python does between epochs for one run
+(measuring, records) holds up no other.
 """
 
 
@@ -246,18 +271,22 @@ def records(benchmark: str) -> list[dict]:
 def page() -> str:
     """The whole document."""
     sections = (
-        (HEAD, "optimizer_step", step_table),
-        (METHODS_HEAD, "methods", methods_table),
-        (SEMI_SUPERVISED_HEAD, "semi_supervised", semi_supervised_table),
-        (TRAINING_HEAD, "training", training_table),
-        (SMALL_HEAD, "small_network", small_table),
-        (PACKING_HEAD, "packing", packing_table),
-        (LOADER_HEAD, "loader", loader_lines),
-        (ASKING_HEAD, "asking", asking_table),
+        (HEAD, "optimizer_step", each(step_table)),
+        (METHODS_HEAD, "methods", each(methods_table)),
+        (SEMI_SUPERVISED_HEAD, "semi_supervised", each(semi_supervised_table)),
+        (TRAINING_HEAD, "training", each(training_table)),
+        (PACKED_HEAD, "training", packed_tables),
+        (SMALL_HEAD, "small_network", each(small_table)),
+        (PACKING_HEAD, "packing", each(packing_table)),
+        (LOADER_HEAD, "loader", each(loader_lines)),
+        (ASKING_HEAD, "asking", each(asking_table)),
     )
-    return "".join(
-        head + "".join(map(table, found)) for head, name, table in sections if (found := records(name)) or head is HEAD
-    )
+    return "".join(head + tables(records(name)) for head, name, tables in sections if records(name) or head is HEAD)
+
+
+def each(table: Callable[[dict], str]) -> Callable[[list[dict]], str]:
+    """The tables of records that are shown one by one."""
+    return lambda found: "".join(map(table, found))
 
 
 if __name__ == "__main__":
