@@ -64,21 +64,20 @@ def times(device: str) -> dict[str, Any]:
     source = measured or single
     if source is None:
         raise FileNotFoundError(f"{RECORDS} has neither steps-{device}.json nor optimizer_step-{device}.json.")
-    basis = "measured" if measured else f"{source['network']} measured, others scaled by their multiply-adds"
     costs = {name: methods["over_standard"][name]["median"] if methods else floor(name) for name in NAMES}
-    basis += "" if methods else "; methods by their number of networks"
-    basis += "; semi-supervised ones by their passes, larger batches in proportion"
     sharing = shared(device, costs)
-    counted: dict[str, list[int]] = {}
-    for step in sharing:
-        counted.setdefault(f"{step['network']} with batches of {step['batch']}", []).append(step["at_once"])
-    for what, counts in counted.items():
-        basis += f"; {what} measured with {', '.join(map(str, sorted(counts)))} at once"
+    if measured:
+        words = ["measured"]
+    else:
+        known = sorted({source["network"], *(step["network"] for step in sharing)})
+        words = [f"{' and '.join(known)} measured, others scaled by their multiply-adds"]
+    words += [] if methods else ["methods by their number of networks"]
+    words.append("semi-supervised ones by their passes, larger batches in proportion")
     alone = with_larger_batches(measured["steps"] if measured else scaled(source))
     return {
         "machine": source["machine"],
         "engine": source["engine"],
-        "basis": basis,
+        "basis": "; ".join(words),
         "steps": list({shape(step): step for step in ([each | {"at_once": 1} for each in alone] + sharing)}.values()),
         "methods": costs | PASSES,
     }
