@@ -50,18 +50,6 @@ def judged_run(run: str, runs: Path) -> "JudgedSamples":
         fail(str(error), code=3)
 
 
-def run_caution(folder: "RunFolder") -> str | None:
-    """Why not to believe what a run says of its labels, if so; one without scores says nothing of them."""
-    from tnlpad.records.scores import read_scores
-    from tnlpad.records.store import RecordError
-    from tnlpad.suspects.caution import caution_of_run
-
-    try:
-        return caution_of_run(folder, read_scores(folder.path))
-    except RecordError:
-        return None
-
-
 def run_data(folder: "RunFolder", quiet: bool) -> "OwnDataset":
     """The person's own data that a run was about, from where they lay."""
     from tnlpad.data.errors import DataError

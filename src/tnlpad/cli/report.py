@@ -47,6 +47,7 @@ def report(
     as unfinished. The folder then holds index.html, tables/ (Markdown, CSV,
     LaTeX) and figures/ (SVG, PDF). Runs on other data, with other noise,
     methods or settings than the paper's get tables of their own: tables/other.
+    What methods keep that pick samples is in tables/selection.
 
     Example: tnlpad report runs --out report
     """
@@ -202,6 +203,7 @@ def _command(sources: Sequence[Path], out: Path | None, tables: Sequence[str]) -
 
 def _document(written: "Report") -> dict[str, Any]:
     from tnlpad.report.plain import rows
+    from tnlpad.report.selection_table import selection_rows
     from tnlpad.report.studies import study_rows
 
     return {
@@ -209,6 +211,7 @@ def _document(written: "Report") -> dict[str, Any]:
         "files": [str(path) for path in written.files],
         "tables": {table.name: rows(table) for table in written.tables if table.filled},
         "other": study_rows(written.studies),
+        "selection": selection_rows(written.selection),
         "figures": {figure.name: "drawn" if figure.svg else figure.command for figure in written.figures},
         "problems": [
             {"kind": problem.kind, "path": str(problem.path), "reason": problem.reason} for problem in written.problems

@@ -1,6 +1,6 @@
 """`tnlpad suspects`: which labels of a run's data are probably wrong, and what they should be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,15 +8,12 @@ import typer
 
 from tnlpad.cli.find_run import judged_run
 from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
-from tnlpad.cli.shown_samples import numbers_of, pictures_of
+from tnlpad.cli.suspect_files import DEFAULT_FORMATS, FORMATS, verdict, write_suspects
 
 if TYPE_CHECKING:
     from tnlpad.suspects.judged import JudgedSamples
     from tnlpad.suspects.listing import Suspect
-    from tnlpad.suspects.numbers import Comparison
 
-FORMATS = ("csv", "parquet", "label-studio", "cleanlab", "html")
-DEFAULT_FORMATS = "csv,html"
 ROWS_PRINTED = 20
 EXIT_FINDINGS = 4
 MOST_CLASSES_IN_JSON = 100
@@ -31,7 +28,9 @@ def suspects(
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write files there.")] = None,
     formats: Annotated[
         str | None,
-        typer.Option("--format", metavar="LIST", help=f"Of {', '.join(FORMATS)}; {DEFAULT_FORMATS} by default."),
+        typer.Option(
+            "--format", metavar="LIST", help=f"Of {', '.join(FORMATS)}; {','.join(DEFAULT_FORMATS)} by default."
+        ),
     ] = None,
     fail_on: Annotated[
         str | None,
@@ -58,8 +57,7 @@ def suspects(
     listed = found.suspects(top)
     files: list[Path] = []
     if out is not None:
-        folder = folder_for_results(out, "--out")
-        files = _write(folder, wanted, found, listed, pictures_of(found, root, quiet), numbers_of(found, quiet))
+        files = write_suspects(folder_for_results(out, "--out"), wanted, found, listed, root, quiet)
     if as_json:
         print_json(_document(found, listed, files))
     else:
@@ -92,73 +90,12 @@ def _share(text: str | None) -> float | None:
 def _formats(text: str | None, out: Path | None) -> list[str]:
     if text is not None and out is None:
         fail("--format says what to write, but not where: add --out FOLDER.", code=2)
-    names = [name.strip() for name in (text or DEFAULT_FORMATS).split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()] if text is not None else list(DEFAULT_FORMATS)
     if unknown := [name for name in names if name not in FORMATS]:
         fail(f"--format {unknown[0]}: choose of {', '.join(FORMATS)}.", code=2)
     if not names:
         fail(f"--format is empty: choose of {', '.join(FORMATS)}.", code=2)
     return list(dict.fromkeys(names))
-
-
-def _write(
-    folder: Path,
-    formats: Sequence[str],
-    found: "JudgedSamples",
-    listed: "Sequence[Suspect]",
-    picture: "Callable[[Suspect], str | None]",
-    numbers: "Callable[[Suspect], Sequence[Comparison]]",
-) -> list[Path]:
-    from tnlpad.records.store import write_by_rename
-    from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
-    from tnlpad.suspects.page import suspects_page
-
-    def page() -> list[Path]:
-        path = folder / "index.html"
-        text = suspects_page(
-            _title(found),
-            listed,
-            found.ranking,
-            found.scores.class_names,
-            picture,
-            _facts(found),
-            found.caution,
-            numbers,
-        )
-        write_by_rename(path, text.encode())
-        return [path]
-
-    writers: dict[str, Callable[[], list[Path]]] = {
-        "csv": lambda: [write_csv(folder / "suspects.csv", listed)],
-        "parquet": lambda: [write_parquet(folder / "suspects.parquet", listed)],
-        "label-studio": lambda: [write_label_studio(folder / "label-studio.json", listed)],
-        "cleanlab": lambda: list(write_for_cleanlab(folder, found.scores)),
-        "html": page,
-    }
-    try:
-        return [path for name in formats for path in writers[name]()]
-    except OSError as error:
-        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
-
-
-def _title(found: "JudgedSamples") -> str:
-    """The name of the data as a person knows it."""
-    from tnlpad.records.samples import read_data_file
-
-    config, about = found.folder.config(), read_data_file(found.folder.path)
-    name = Path(about["path"]).name if about is not None else str(config["dataset"])
-    noise = config.get("noise")
-    return name + (f", noise {noise}" if noise not in (None, "none") else "")
-
-
-def _facts(found: "JudgedSamples") -> dict[str, Any]:
-    facts, config = found.scores.facts, found.folder.config()
-    return {
-        "run": facts["run_id"],
-        "method": f"{config['method']}, {config['network']}",
-        "epochs": f"probabilities are means over {facts['epochs_until_chosen']} epochs, the last of them epoch "
-        f"{facts['chosen_epoch']}, chosen on {config.get('validation', 'noisy')} validation",
-        "order": "by how much more probable another label is, made comparable between samples trained on and held out",
-    }
 
 
 def _document(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
@@ -196,15 +133,6 @@ def _print(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequence[
         Console().print(table)
     if len(listed) > ROWS_PRINTED:
         typer.echo(f"{len(listed) - ROWS_PRINTED:,} more" + ("." if files else ": write them with --out FOLDER."))
-    typer.echo(f"Caution: {warning}" if warning is not None else _verdict(found))
+    typer.echo(verdict(found))
     for path in files:
         typer.echo(f"Written: {path}")
-
-
-def _verdict(found: "JudgedSamples") -> str:
-    ranking = found.ranking
-    rate, (low, high) = ranking.estimate.noise_rate, ranking.estimate.noise_rate_interval
-    return (
-        f"{ranking.suspects:,} of {len(ranking.order):,} labels are more likely wrong than right.\n"
-        f"Estimated share of wrong labels: {100 * rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)."
-    )

@@ -9,11 +9,11 @@ import typer
 from tnlpad.cli.begun_run import require_begun, tell_of_changed_data
 from tnlpad.cli.chosen_run import Words, chosen_run, opened
 from tnlpad.cli.exit_codes import ending_early, exit_codes
-from tnlpad.cli.find_run import run_caution
 from tnlpad.cli.options import Device, IgnoredColumns, LabelColumn, Out, Protocol, Quiet, Root
 from tnlpad.cli.output import fail, print_json, say, used_folder
 from tnlpad.cli.run_progress import run_progress
 from tnlpad.cli.run_words import print_summary
+from tnlpad.cli.suspect_files import verdict, write_beside_run
 from tnlpad.cli.tensorboard import tensorboard_log
 from tnlpad.cli.where import checked_device
 
@@ -77,7 +77,10 @@ def train(
     ] = 0.0,
     scores: Annotated[
         bool | None,
-        typer.Option("--scores/--no-scores", help="Score every sample, for `tnlpad suspects`; on for your own data."),
+        typer.Option(
+            "--scores/--no-scores",
+            help="Score every sample, and list the labels that look wrong; on for your own data.",
+        ),
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
     quiet: Quiet = False,
@@ -86,7 +89,9 @@ def train(
     """Train a classifier and record how it went.
 
     A run that was interrupted goes on from its last checkpoint when the same
-    command is given again; a finished one is shown and not repeated.
+    command is given again; a finished one is shown and not repeated. Of your
+    own data it lists the labels that are probably wrong, with a page to look at:
+    suspects/index.html in the run's folder.
 
     Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
     """
@@ -131,14 +136,15 @@ def train(
             on_epoch=on_epoch,
         )
 
+    listed = write_beside_run(finished, root, quiet) if keep_scores else None
     if as_json:
         print_json(finished.summary())
         return
     print_summary(finished.summary(), finished.path)
-    if keep_scores:
-        if warning := run_caution(finished):
-            say(f"Caution: {warning}", quiet)
-        say(f"Next: tnlpad suspects {finished.path} --out suspects", quiet)
+    if listed is not None:
+        found, page = listed
+        typer.echo(verdict(found))
+        typer.echo(f"Suspect labels: {page}")
 
 
 def _one_dataset(argument: str | None, option: str | None) -> str | None:
