@@ -50,7 +50,7 @@ def main() -> None:
         for way, rate in ways(task, int(runs), arguments.device, arguments.seconds).items():
             rates[way] = rate()
             print(f"{task}: {runs} {way:<10} {rates[way]:>10.0f} images/s", flush=True)
-        write(record, arguments.save)  # what has been measured is not lost if time runs out
+            write(record, arguments.save)  # what has been measured is not lost if time runs out
     leave(record, arguments.save)
 
 

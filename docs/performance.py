@@ -242,7 +242,9 @@ def packing_table(record: dict) -> str:
         "|---|---:|---:|---:|---:|",
     ]
     for task, rates in record["images_per_second"].items():
-        lines.append(f"| {task} | {rates['runs']} | {' | '.join(f'{rates[way]:,.0f}' for way in ways)} |")
+        lines.append(
+            f"| {task} | {rates['runs']} | {' | '.join(f'{rates[way]:,.0f}' if way in rates else '' for way in ways)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
