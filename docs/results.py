@@ -13,6 +13,8 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.patience import patience_markdown
 from tnlpad.report.results import TITLES, Entry, TableResults, table_results
 from tnlpad.report.results_page import verdict
+from tnlpad.report.selection import settings_with_selection
+from tnlpad.report.selection_table import selection_markdown
 from tnlpad.report.studies import studies, studies_markdown
 from tnlpad.report.tables import markdown_row, spread_text
 
@@ -58,6 +60,8 @@ def page(records: Sequence[FinishedRecord]) -> str:
     parts += [f"\n{markdown(table, level=2)}" for table in tables if table.filled]
     if others := studies(records):
         parts.append(f"\n{studies_markdown(others, level=2)}")
+    if selection := settings_with_selection(records):
+        parts.append(f"\n{selection_markdown(selection, level=2)}")
     if by_the_recipe := in_tables(tables):
         parts.append(f"{STOPPING}\n{patience_markdown(by_the_recipe)}")
     parts.append("\n## Datasets\n\nTraining and test images, and the recipe.\n\n" + datasets_markdown(dataset_facts()))

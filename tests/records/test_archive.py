@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 
 import pytest
@@ -116,6 +117,8 @@ DAMAGE = [
     (lambda text: text.replace('"options"', '"choices"'), "config.options is missing"),
     (lambda text: text.replace('"milestones"', '"stones"'), "config.milestones is missing"),
     (lambda text: text.replace('"epoch"', '"year"'), "chosen.epoch is missing"),
+    (lambda text: re.sub(r'"epoch": ?4', '"epoch": 7', text), "chosen.epoch is 7, and there are 6"),
+    (lambda text: re.sub(r'"train": ?\d+', '"train": "all"', text), "samples.train is no number"),
 ]
 
 

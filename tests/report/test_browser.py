@@ -60,7 +60,8 @@ def test_nothing_else_is_loaded(page, written):
 
 def test_every_table_and_figure_is_there_and_has_a_size(page, written):
     shown = page.run("[...document.querySelectorAll('section')].map(each => each.getAttribute('aria-labelledby'))")
-    wanted = ["overview", *(table.name for table in written.tables if table.filled), "figures", "datasets", "reading"]
+    tables = [table.name for table in written.tables if table.filled]
+    wanted = ["overview", *tables, "selection", "figures", "datasets", "reading"]
     assert [name for name in wanted if name not in shown] == []
     headings = page.run("[...document.querySelectorAll('h2')].map(each => each.textContent)")
     assert all(table.title in headings for table in written.tables if table.filled)
@@ -75,7 +76,9 @@ def test_every_table_and_figure_is_there_and_has_a_size(page, written):
     assert (columns, overviews) == (4, 2)  # one of the runs' columns stands in the ablation as well
     figures = [size for size in sizes if size[0] == "svg"]
     assert len(figures) == drawn + 2 * columns
-    assert len(sizes) - len(figures) == 1 + overviews + columns + 1  # what is here, and the datasets
+    kept = len(written.selection)
+    assert kept == 1
+    assert len(sizes) - len(figures) == 1 + overviews + columns + kept + 1  # what is here, and the datasets
     assert all(width > 100 and height > 40 for _, width, height in sizes)
     for figure in written.figures:
         assert page.run(f"!!document.getElementById('figure-{figure.name}')"), figure.name

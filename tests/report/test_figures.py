@@ -102,13 +102,19 @@ def test_one_epoch_is_a_figure_too():
     ("values", "expected"),
     [
         ([[5, *[91] * 8, 97]], (90, 98)),
-        ([[0.0] * 20], (0, 1)),
-        ([[100.0] * 20], (99, 100)),
+        ([[0.0] * 20], (0, 0.5)),
+        ([[100.0] * 20], (99.5, 100)),
         ([[*[50.0] * 10, 62.0]], (50, 65)),
     ],
 )
 def test_limits_leave_out_the_first_climb(values, expected):
     assert fitting([series("a", values)]) == expected
+
+
+@pytest.mark.parametrize(("width", "expected"), [(2.2, (40, 60)), (1.5, (50, 50.5))])
+def test_limits_hold_the_bands_of_lines_that_stand_out(width, expected):
+    apart = 14 / 2**0.5  # a standard deviation of 7 to either side of 50
+    assert fitting([series("a", [[50 - apart / 2] * 20, [50 + apart / 2] * 20], width=width)]) == expected
 
 
 def test_two_figures_of_a_page_share_no_id():

@@ -30,11 +30,37 @@ def test_methods_stand_below_each_other_and_noise_beside(tmp_path):
     (study,) = found(tmp_path)
     assert study.title == "Digits, small CNN, epochs 10"
     assert study.columns == ("pairflip:0.3", "symmetric:0.3")
-    assert [row.title for row in study.rows] == ["Standard", "TNLPAD"]
+    assert [row.key.title for row in study.rows] == ["Standard", "TNLPAD"]
     text = studies_markdown([study])
     assert "| method | pairflip 30\u00a0% | symmetric 30\u00a0% |\n| --- | ---: | ---: |\n" in text
     assert "| Standard | 30.00 ± 7.07 (2) | · |\n" in text
     assert "| TNLPAD | 60.00 ± 14.14 (2) | 80.00 (1) |\n" in text
+
+
+def test_each_column_has_the_last_epoch_as_the_papers_tables_do(tmp_path):
+    for seed, accuracy in ((1, 0.5), (2, 0.7)):
+        write(tmp_path, experiment("tnlpad"), seed, accuracy=accuracy, memorised=0.2)
+    write(tmp_path, experiment("coteaching"), 1, accuracy=0.8)
+    (study,) = found(tmp_path)
+    lines = studies_markdown([study], level=2).replace("\u00a0", " ").splitlines()
+    assert lines[lines.index("### Digits, small CNN, epochs 10") :][4:] == [
+        "#### pairflip 30 %",
+        "",
+        "| method | chosen epoch | last epoch | wrong labels memorised | n |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| Co-teaching | 80.00 (epoch 4) | 40.00 | 30.00 | 1 |",
+        "| TNLPAD | 60.00 ± 14.14 (epoch 4) | 30.00 ± 7.07 | 20.00 ± 0.00 | 2 |",
+    ]
+
+
+def test_a_column_has_the_rows_that_have_runs(tmp_path):
+    write(tmp_path, experiment("tnlpad"), 1)
+    write(tmp_path, experiment("standard", noise="symmetric:0.3"), 1)
+    (study,) = found(tmp_path)
+    assert [(noise, [key.title for key, _ in rows]) for noise, rows in study.blocks] == [
+        ("pairflip:0.3", ["TNLPAD"]),
+        ("symmetric:0.3", ["Standard"]),
+    ]
 
 
 def test_settings_of_a_method_part_rows_and_those_of_the_run_part_tables(tmp_path):
@@ -43,9 +69,9 @@ def test_settings_of_a_method_part_rows_and_those_of_the_run_part_tables(tmp_pat
     write(tmp_path, experiment("coteaching", noise_rate=0.1), 1)  # only what this method assumes
     one, two = found(tmp_path)
     assert one.title == "Digits, small CNN, epochs 10"
-    assert [row.title for row in one.rows] == ["Co-teaching, noise_rate 0.1", "TNLPAD", "TNLPAD, c2 0.25"]
+    assert [row.key.title for row in one.rows] == ["Co-teaching, noise_rate 0.1", "TNLPAD", "TNLPAD, c2 0.25"]
     assert two.title == "Digits, small CNN, epochs 10, learning_rate 0.5"
-    assert [row.title for row in two.rows] == ["TNLPAD, c2 0.25"]
+    assert [row.key.title for row in two.rows] == ["TNLPAD, c2 0.25"]
 
 
 def test_what_is_in_a_table_of_the_paper_stands_beside_only_if_there_is_something_else(tmp_path):
@@ -53,7 +79,7 @@ def test_what_is_in_a_table_of_the_paper_stands_beside_only_if_there_is_somethin
     assert found(tmp_path) == []
     write(tmp_path, SMOKE, 1, accuracy=0.6, settings={"c2": 0.125})
     (study,) = found(tmp_path)
-    assert [row.title for row in study.rows] == ["TNLPAD", "TNLPAD, c2 0.125"]
+    assert [row.key.title for row in study.rows] == ["TNLPAD", "TNLPAD, c2 0.125"]
     assert [row["mean"] for row in study_rows([study])] == [90, 60]
 
 
@@ -71,7 +97,7 @@ def test_variants_have_rows_of_their_own(tmp_path):
     write(tmp_path, experiment("tnlpad"), 1)
     write(tmp_path, experiment("tnlpad"), 1, settings={"patience": 5})
     (study,) = found(tmp_path)
-    assert [row.title for row in study.rows] == ["TNLPAD", "TNLPAD, patience 5"]
+    assert [row.key.title for row in study.rows] == ["TNLPAD", "TNLPAD, patience 5"]
 
 
 def test_a_method_that_the_paper_does_not_have_comes_last(tmp_path):
@@ -81,7 +107,7 @@ def test_a_method_that_the_paper_does_not_have_comes_last(tmp_path):
         path = folder.path / name
         path.write_text(path.read_text().replace('"standard"', '"a_method"').replace("_standard_", "_a_method_"))
     folder.path.rename(tmp_path / folder.path.name.replace("_standard_", "_a_method_"))
-    titles = [row.title for study in found(tmp_path) for row in study.rows]
+    titles = [row.key.title for study in found(tmp_path) for row in study.rows]
     assert titles == ["DivideMix", "a_method"]
 
 

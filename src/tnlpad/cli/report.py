@@ -101,8 +101,8 @@ def _read(sources: Sequence[Path], quiet: bool) -> "tuple[list[FinishedRecord], 
     if not records:
         where = ", ".join(map(str, sources))
         fail(
-            f"there is no finished run in {where}. Name another folder, or make some: `tnlpad reproduce smoke` takes a "
-            "few minutes.",
+            f"there is no finished run to report on in {where}. Name another folder, or make some: `tnlpad reproduce "
+            "smoke` takes a few minutes.",
             code=3,
         )
     return records, extras, problems

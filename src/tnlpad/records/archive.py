@@ -146,7 +146,9 @@ def _read_source(path: Path) -> FinishedRecord | Problem | None:
             return _from_folder(folder)
         return Problem(kind="unfinished", path=path, reason="not finished yet") if folder.begun else None
     except RecordError as error:
-        reason = str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")  # the path is said anyway
+        reason = str(error)
+        for said in (f"{path}: ", f"{path} ", f"{path}{os.sep}"):  # as it is anyway
+            reason = reason.removeprefix(said)
         return Problem(kind="damaged", path=path, reason=reason)
 
 

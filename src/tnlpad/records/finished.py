@@ -62,6 +62,9 @@ def problem_of(summary: Any) -> str | None:
     for key, kind in KEYS.items():
         if not isinstance(summary.get(key), kind):
             return f"{key} is missing or of the wrong type"
+    samples = summary.get("samples", {})  # earlier versions wrote none
+    if not isinstance(samples, dict) or not isinstance(samples.get("train", 0), int):
+        return "samples.train is no number"
     return (
         _problem_of_config(summary["config"]) or _problem_of_end(summary, "chosen") or _problem_of_end(summary, "last")
     )
@@ -75,8 +78,11 @@ def _problem_of_config(config: Mapping[str, Any]) -> str | None:
 
 
 def _problem_of_end(summary: Mapping[str, Any], end: str) -> str | None:
-    if not isinstance(summary[end].get("epoch"), int):
+    epoch = summary[end].get("epoch")
+    if not isinstance(epoch, int):
         return f"{end}.epoch is missing or no number"
+    if not 1 <= epoch <= summary["epochs_run"]:
+        return f"{end}.epoch is {epoch}, and there are {summary['epochs_run']}"
     own_data = "data" in summary["config"]
     for name in ("validation_accuracy", "test_accuracy"):
         value = summary[end].get(name)

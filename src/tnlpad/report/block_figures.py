@@ -1,5 +1,8 @@
 """The curves of one column of a table, all methods in one picture."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from markupsafe import Markup
 
 from tnlpad.records.archive import FinishedRecord
@@ -8,48 +11,59 @@ from tnlpad.report import looks
 from tnlpad.report.figures import Series, curves, fitting
 from tnlpad.report.groups import Group, reported
 from tnlpad.report.layout import Block, label_beside
-from tnlpad.report.results import Entry
 from tnlpad.report.words import method_title
 
 
-def block_figures(name: str, block: Block) -> list[Markup]:
-    """Test accuracy and memorisation of every method in the block, as far as their curves can be read.
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """Runs that differ in their seed alone, with what their curve is called and the method that it looks like."""
 
-    Args:
-        name: An id of the block on its page.
-        block: What to draw.
-    """
-    lines = list(reversed(_lines(block)))  # TNLPAD comes last in tables, and should be drawn last of all
-    lines.sort(key=lambda line: looks.look(line[0].cell.row).width)
-    figures = []
-    for quantity, title, y_label in (
-        ("test", f"Test accuracy over the epochs: {block.title}", "test accuracy, %"),
-        ("memorised", f"Wrong training labels memorised over the epochs: {block.title}", "memorised, %"),
-    ):
-        series = [each for line in lines if (each := _series(*line, quantity)) is not None]
-        if series:
-            figures.append(Markup(curves(f"{name}-{quantity}", title, y_label, series, limits=fitting(series))))
-    return figures
+    method: str
+    label: str
+    group: Group
 
 
-def _lines(block: Block) -> list[tuple[Entry, Group, str]]:
-    """A group of each method, with its label: the variant of most runs, or where there is none of it another one."""
+def labelled(block: Block) -> list[Labelled]:
+    """A group of each method: the variant of most runs, or where there is none of it another one."""
     lines = []
     for entry in block.entries:
         if entry.groups:
             group = next((each for each in entry.groups if each.label == block.main_label), entry.groups[0])
             label = label_beside(group.label, block.main_label)
-            lines.append((entry, group, f"{method_title(entry.cell.row)}{f', {label}' if label else ''}"))
+            words = f"{method_title(entry.cell.row)}{f', {label}' if label else ''}"
+            lines.append(Labelled(method=entry.cell.row, label=words, group=group))
     return lines
 
 
-def _series(entry: Entry, group: Group, label: str, quantity: str) -> Series | None:
-    values = [row for record in group.records if (row := _curve(record, quantity))]
+def block_figures(name: str, title: str, lines: Sequence[Labelled]) -> list[Markup]:
+    """Test accuracy and memorisation of every method, as far as their curves can be read.
+
+    Args:
+        name: An id of the block on its page.
+        title: Of the block.
+        lines: In the order of its table.
+    """
+    ordered = list(reversed(lines))  # TNLPAD comes last in tables, and should be drawn last of all
+    ordered.sort(key=lambda line: looks.look(line.method).width)
+    figures = []
+    for quantity, words, y_label in (
+        ("test", "Test accuracy over the epochs", "test accuracy, %"),
+        ("memorised", "Wrong training labels memorised over the epochs", "memorised, %"),
+    ):
+        series = [each for line in ordered if (each := _series(line, quantity)) is not None]
+        if series:
+            drawn = curves(f"{name}-{quantity}", f"{words}: {title}", y_label, series, limits=fitting(series))
+            figures.append(Markup(drawn))  # built from numbers and our own words
+    return figures
+
+
+def _series(line: Labelled, quantity: str) -> Series | None:
+    values = [row for record in line.group.records if (row := _curve(record, quantity))]
     if not values:
         return None
-    look = looks.look(entry.cell.row)
-    colour = looks.variable(entry.cell.row)
-    return Series(label=label, colour=colour, dashes=look.dashes, width=look.width, values=values)
+    look = looks.look(line.method)
+    colour = looks.variable(line.method)
+    return Series(label=line.label, colour=colour, dashes=look.dashes, width=look.width, values=values)
 
 
 def _curve(record: FinishedRecord, quantity: str) -> list[float] | None:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 # In the figure's own units, which are about the page's pixels on a wide screen; a phone shows them a little smaller.
 WIDTH, HEIGHT = 440, 290
-LEFT, TOP, BOTTOM = 50, 12, 44
+LEFT, TOP, BOTTOM = 58, 12, 44
 LETTER, LINE_OF_TEXT = 8.0, 13.5  # of a label: about what a letter takes in width, and a line in height
 GAP = 8  # between a line's end and its label
 WANTED_TICKS = 5
+LEAST_SPAN = 0.5  # of an axis, in points: with less of it chance alone would look like something
 LONGEST_LABEL = 20
 PROMINENT = 2  # a line of this width stands out
 
@@ -121,13 +122,21 @@ def curves(
 def fitting(series: Sequence[Series]) -> tuple[float, float]:
     """Round limits around the means, within 0 to 100, once the first tenth of the epochs is over.
 
-    In those accuracy climbs from nothing, and an axis that shows it leaves no room for what tells methods apart.
+    In those accuracy climbs from nothing, and an axis that shows it leaves no room for what tells methods apart. The
+    bands of lines that stand out are within the limits as well.
     """
-    values = [value for each in series for value in each.means[len(each.means) // 10 :]]
-    step = _step(max(max(values) - min(values), 1))
+    values = [value for each in series for value in _extent(each)]
+    step = _step(max(max(values) - min(values), LEAST_SPAN))
     low = max(0.0, step * math.floor(min(values) / step))
-    high = min(100.0, max(step * math.ceil(max(values) / step - 1e-9), low + 1))
-    return min(low, high - 1), high
+    high = min(100.0, max(step * math.ceil(max(values) / step - 1e-9), low + LEAST_SPAN))
+    return min(low, high - LEAST_SPAN), high
+
+
+def _extent(each: Series) -> list[float]:
+    late = slice(len(each.means) // 10, None)
+    sds = each.deviations if each.width >= PROMINENT else None
+    pairs = zip(each.means[late], sds[late] if sds else [0.0] * len(each.means[late]), strict=True)
+    return [value for mean, sd in pairs for value in (mean - sd, mean + sd)]
 
 
 def _step(span: float) -> float:

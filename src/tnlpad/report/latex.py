@@ -45,13 +45,20 @@ def latex(table: TableResults) -> str:
     return "\n".join([*head, *(line for matrix in shown for line in _matrix(table, matrix))]) + "\n"
 
 
-def environment(caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """The lines of a table; the cells of its rows are LaTeX already, everything else is not."""
+def environment(caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]], words: int = 1) -> Iterator[str]:
+    """The lines of a table; the cells of its rows are LaTeX already, everything else is not.
+
+    Args:
+        caption: Above it.
+        headings: Of all columns but the first.
+        rows: Its cells.
+        words: How many columns from the left hold words, and not numbers.
+    """
     columns = ["", *map(escape_latex, headings)]
     yield r"\begin{table}"
     yield r"\centering\footnotesize\setlength{\tabcolsep}{3pt}"
     yield rf"\caption{{{escape_latex(caption)}}}"
-    yield rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}"
+    yield rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(columns) - words)}}}"
     yield r"\hline"
     yield " & ".join(columns) + r" \\"
     yield r"\hline"

@@ -32,7 +32,7 @@ LOOKS = {
     "decomposition+gamma": Look(light="#2e7031", dark="#86ca89", dashes="2.5 2"),
     "self": Look(light="#7a3b12", dark="#e0a070", dashes="9 2 2 2"),
     "self+tnlpad": Look(light="#5b3cc4", dark="#b9a6f7", dashes="9 2"),
-    "dividemix": Look(light="#a3123f", dark="#ff9aae", dashes="6 2 2 2"),
+    "dividemix": Look(light="#c9211e", dark="#ff8a80", dashes="12 2.5"),
     "dividemix+tnlpad": Look(light="#1f6f8b", dark="#7cc7e0", dashes="6 2"),
     "tnlpad": Look(light="#0062a3", dark="#62b6f0", width=2.8),
 }

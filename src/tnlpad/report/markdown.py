@@ -93,13 +93,21 @@ def _cells(entry: Entry, group: Group, block: Block) -> list[str]:
     title = method_title(entry.cell.row)
     return [
         f"{title} ({label})" if label else title,
-        f"{spread_text(group.chosen)} (epoch {epochs_text(group.epochs)})",
-        spread_text(group.last),
-        spread_text(group.memorised) if group.memorised else "",
+        *group_cells(group)[:-1],
         n_text(entry, group),
         published_text(published),
         signed(comparison.difference) if comparison else "",
         agreement_text(comparison) if comparison else "",
+    ]
+
+
+def group_cells(group: Group) -> list[str]:
+    """Under `HEADINGS`, all but the method."""
+    return [
+        f"{spread_text(group.chosen)} (epoch {epochs_text(group.epochs)})",
+        spread_text(group.last),
+        spread_text(group.memorised) if group.memorised else "",
+        str(group.chosen.n),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tnlpad.report.groups import Group
@@ -10,9 +11,13 @@ from tnlpad.report.tables import epochs_text
 
 
 def csv_text(table: TableResults) -> str:
-    """With a heading; lists as words with blanks between them."""
+    """A line for each row."""
+    return csv_of(rows(table))
+
+
+def csv_of(plain: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of runs, at least one, with a heading; lists as words with blanks between them."""
     stream = io.StringIO()
-    plain = rows(table)
     writer = csv.DictWriter(stream, list(plain[0]), lineterminator="\n")
     writer.writeheader()
     for row in plain:
@@ -52,15 +57,15 @@ def of_runs(group: Group) -> dict[str, Any]:
         "variant": group.label,
         "selection": group.selection,
         "chosen_epochs": epochs_text(group.epochs),
-        "mean": _digits(group.chosen.mean),
-        "sd": _digits(group.chosen.sd),
+        "mean": digits(group.chosen.mean),
+        "sd": digits(group.chosen.sd),
         "n": group.chosen.n,
         "seeds": list(group.seeds),
         "runs": [record.run_id for record in group.records],
-        "last_mean": _digits(group.last.mean),
-        "last_sd": _digits(group.last.sd),
-        "memorised_mean": _digits(memorised.mean) if memorised else None,
-        "memorised_sd": _digits(memorised.sd) if memorised else None,
+        "last_mean": digits(group.last.mean),
+        "last_sd": digits(group.last.sd),
+        "memorised_mean": digits(memorised.mean) if memorised else None,
+        "memorised_sd": digits(memorised.sd) if memorised else None,
     }
 
 
@@ -75,13 +80,13 @@ NO_RUNS: dict[str, Any] = {
 
 def _of_comparison(comparison: Comparison | None) -> dict[str, Any]:
     return {
-        "difference": _digits(comparison.difference) if comparison else None,
-        "bound": _digits(comparison.bound) if comparison else None,
+        "difference": digits(comparison.difference) if comparison else None,
+        "bound": digits(comparison.bound) if comparison else None,
         "within": comparison.within if comparison else None,
         "unknown": comparison.unknown if comparison else None,
     }
 
 
-def _digits(value: float | None) -> float | None:
+def digits(value: float | None) -> float | None:
     """Enough for any table, and no rounding noise."""
     return None if value is None else round(value, 4)

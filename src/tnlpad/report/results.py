@@ -103,6 +103,11 @@ def table_results(name: str, records: Iterable[FinishedRecord]) -> TableResults:
     )
 
 
+def all_groups(records: Iterable[FinishedRecord]) -> list[Group]:
+    """Every run, whether or not it is in a table."""
+    return [group for each in _by_identity(records).values() for group in groups_of(each)]
+
+
 def other_runs(records: Iterable[FinishedRecord]) -> list[tuple[Group, ...]]:
     """The runs that are in none of the tables, by what they are apart from seed and variant."""
     known = {identity(cell) for name in TITLES for cell in cells(name)}

@@ -11,33 +11,38 @@ from tnlpad import __version__
 from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.report import looks, style
-from tnlpad.report.block_figures import block_figures
+from tnlpad.report.block_figures import Labelled, block_figures, labelled
 from tnlpad.report.datasets import HEADINGS, DatasetFacts
-from tnlpad.report.layout import OURS, blocks, label_beside, matrices
+from tnlpad.report.groups import Group
+from tnlpad.report.layout import OURS, Block, blocks, label_beside, matrices
 from tnlpad.report.page import environment
-from tnlpad.report.results import Comparison, TableResults, compare, other_runs
-from tnlpad.report.studies import NAME, Study, settings_text
+from tnlpad.report.results import Comparison, TableResults, compare
+from tnlpad.report.selection import QUANTITIES, Setting
+from tnlpad.report.selection_table import LEGEND as SELECTION_LEGEND
+from tnlpad.report.selection_table import NAME as SELECTION
+from tnlpad.report.selection_table import TITLE as SELECTION_TITLE
+from tnlpad.report.selection_table import selection_text
+from tnlpad.report.studies import NAME as OTHER
+from tnlpad.report.studies import RowKey, Study
 from tnlpad.report.tables import agreement_mark, agreement_text, epochs_text, n_text, signed, spread_text
-from tnlpad.report.words import counted, dataset_title, method_title, network_title, noise_title
+from tnlpad.report.words import counted, method_title, noise_title
 
 MOST_OPEN_BLOCKS = 3  # a page with more begins with all of them folded
 MOST_OPEN_ROWS = 24  # of all studies together
+MOST_CURVES = 12  # of a study in one picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOnPage:
-    """One of the paper's figures, or what makes it where it cannot be drawn yet."""
+    """A figure, or what makes it where it cannot be drawn yet."""
 
     name: str
     title: str
     caption: str
     needs: str
+    command: str
     findings: str
     svg: str | None
-
-    @property
-    def command(self) -> str:
-        return f"tnlpad reproduce {self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +54,8 @@ class Contents:
         problems: What was left out, and why.
         tables: Those with runs, and those asked for.
         studies: Those that are in none of the paper's tables, beside what was set up alike.
-        figures: The paper's, drawn or not.
+        selection: What methods keep that pick samples.
+        figures: The paper's and some of our own, drawn or not.
         datasets: For the summary of datasets.
         command: What makes this page again.
     """
@@ -58,6 +64,7 @@ class Contents:
     problems: Sequence[Problem]
     tables: Sequence[TableResults]
     studies: Sequence[Study]
+    selection: Sequence[Setting]
     figures: Sequence[FigureOnPage]
     datasets: Sequence[DatasetFacts]
     command: str
@@ -68,7 +75,6 @@ def results_page(contents: Contents) -> str:
     filled = [table for table in contents.tables if table.filled]
     shown = {table.name: [block for block in blocks(table) if block.filled] for table in filled}
     few = sum(map(len, shown.values())) <= MOST_OPEN_BLOCKS
-    others = [group for groups in other_runs(contents.records) for group in groups] if contents.studies else []
     return (
         environment()
         .get_template("results.html.j2")
@@ -78,8 +84,8 @@ def results_page(contents: Contents) -> str:
             empty=[table for table in contents.tables if not table.filled],
             shown=shown,
             open_blocks=few,
-            others=others,
             open_studies=sum(len(study.rows) for study in contents.studies) <= MOST_OPEN_ROWS,
+            open_selection=sum(len(setting.rows) for setting in contents.selection) <= MOST_OPEN_ROWS,
             verdict=verdict(filled),
             counts={table.name: _counts(table) for table in filled},
             facts=_facts(contents.records),
@@ -88,7 +94,9 @@ def results_page(contents: Contents) -> str:
             headings=HEADINGS,
             version=__version__,
             colours=Markup(style.stylesheet() + looks.stylesheet()),
-            block_figures=lambda table, block: block_figures(_anchor(table.name, block.name), block),
+            block_figures=_block_figures,
+            study_figures=_study_figures,
+            selection_drawn=any(figure.name == SELECTION and figure.svg for figure in contents.figures),
             shown_names={name: {block.name for block in each} for name, each in shown.items()},
             anchor=_anchor,
             is_paper=lambda table: table.name != SMOKE,
@@ -123,6 +131,22 @@ def verdict(tables: Iterable[TableResults]) -> str:
             "say its spread or n."
         )
     return " ".join(sentences)
+
+
+def _block_figures(table: TableResults, block: Block) -> list[Markup]:
+    return block_figures(_anchor(table.name, block.name), block.title, labelled(block))
+
+
+def _study_figures(name: str, title: str, rows: Sequence[tuple[RowKey, Group]]) -> list[Markup]:
+    """Nothing of so many rows that no curve could be told from another."""
+    if len(rows) > MOST_CURVES:
+        return []
+    times = Counter(key.method for key, _ in rows)  # the table says all of a method that is there once
+    labels = [method_title(key.method) if times[key.method] == 1 else key.title for key, _ in rows]
+    lines = [
+        Labelled(method=key.method, label=label, group=group) for (key, group), label in zip(rows, labels, strict=True)
+    ]
+    return block_figures(name, title, lines)
 
 
 def _anchor(table: str, block: str) -> str:
@@ -202,11 +226,13 @@ WORDS: dict[str, Any] = {
     "epochs_text": epochs_text,
     "n_text": n_text,
     "method_title": method_title,
-    "dataset_title": dataset_title,
-    "network_title": network_title,
     "noise_title": noise_title,
-    "settings_text": lambda record: settings_text(record.settings),
-    "other": NAME,
+    "other": OTHER,
+    "selection_name": SELECTION,
+    "selection_title": SELECTION_TITLE,
+    "selection_legend": SELECTION_LEGEND,
+    "selection_text": selection_text,
+    "quantities": QUANTITIES,
     "marks": MARKS,
     "marks_of": _marks_of,
     "label_beside": label_beside,

@@ -6,33 +6,53 @@ table of the paper as well. What belongs to a method alone, its own settings and
 assumes, is said in its row.
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from tnlpad.paper.cells import VARIANTS, identity_of_run
+from tnlpad.paper.cells import VARIANTS
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report.groups import Group, groups_of
+from tnlpad.report.groups import Group
 from tnlpad.report.latex import environment, escape_latex
-from tnlpad.report.plain import of_runs
-from tnlpad.report.results import other_runs
+from tnlpad.report.markdown import HEADINGS, group_cells
+from tnlpad.report.plain import csv_of, of_runs
+from tnlpad.report.results import all_groups, other_runs
 from tnlpad.report.tables import markdown_row, spread_text
 from tnlpad.report.words import METHODS, dataset_title, method_title, network_title, noise_title
 
 NAME = "other"  # of its files
 TITLE = "Other runs"
 OF_A_METHOD = "noise_rate"  # a setting of the run, but one that only some methods look at
-LEGEND = "Test accuracy in percent at the chosen epoch, mean ± standard deviation over seeds (n − 1), n in brackets."
+LEGEND = "Test accuracy in percent, mean ± standard deviation over seeds (n − 1)."
+OVERVIEW_LEGEND = (
+    "Test accuracy in percent at the chosen epoch, mean ± standard deviation over seeds (n − 1), n in brackets."
+)
+
+
+class RowKey(NamedTuple):
+    """To sort rows by: methods in the paper's order and others after them; then their own settings and variants."""
+
+    place: int
+    method: str
+    own_settings: str
+    variant: str
+
+    @property
+    def label(self) -> str:
+        """Without the variant."""
+        return ", ".join(filter(None, (method_title(self.method), self.own_settings)))
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, (self.label, self.variant)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRow:
     """A method with its own settings, and its runs under each kind of noise."""
 
-    title: str
+    key: RowKey
     groups: tuple[Group | None, ...]
 
 
@@ -49,6 +69,15 @@ class Study:
         return [noise_title(noise) for noise in self.columns]
 
     @property
+    def blocks(self) -> list[tuple[str, list[tuple[RowKey, Group]]]]:
+        """Column by column, the noise and every row that has runs under it."""
+        pairs = [[(row.key, row.groups[k]) for row in self.rows] for k in range(len(self.columns))]
+        return [
+            (noise, [(key, group) for key, group in column if group is not None])
+            for noise, column in zip(self.columns, pairs, strict=True)
+        ]
+
+    @property
     def selections(self) -> list[str]:
         """The rules by which epochs were chosen."""
         return list(dict.fromkeys(group.selection for row in self.rows for group in row.groups if group is not None))
@@ -57,14 +86,11 @@ class Study:
 def studies(records: Iterable[FinishedRecord]) -> list[Study]:
     """All runs that are in none of the paper's tables, each beside whatever was set up like it."""
     every = list(records)
-    alike: dict[str, list[FinishedRecord]] = {}
-    for record in every:
-        alike.setdefault(identity_of_run(record.config, record.settings), []).append(record)
     found: dict[str, list[Group]] = {}
-    for group in (group for each in alike.values() for group in groups_of(each)):
-        found.setdefault(_set_up(group), []).append(group)
-    wanted = {_set_up(group) for groups in other_runs(every) for group in groups}
-    return [_study(title, found[title]) for title in sorted(wanted, key=_as_counted)]
+    for group in all_groups(every):
+        found.setdefault(set_up(group), []).append(group)
+    wanted = {set_up(group) for groups in other_runs(every) for group in groups}
+    return [_study(title, found[title]) for title in sorted(wanted, key=as_counted)]
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
@@ -78,14 +104,21 @@ def cell_text(group: Group | None) -> str:
 
 
 def studies_markdown(found: Sequence[Study], level: int = 1) -> str:
-    """A section for each, under a heading of this level."""
+    """A section for each, under a heading of this level: an overview of several columns, and each of them in full."""
     heading = "#" * level
     lines = [f"{heading} {TITLE}", "", LEGEND, ""]
     for study in found:
         lines += [f"{heading}# {study.title}", "", f"Epoch chosen by: {'; '.join(study.selections)}.", ""]
-        lines += [markdown_row(["method", *study.headings]), markdown_row(["---", *["---:"] * len(study.columns)])]
-        lines += [markdown_row([row.title, *map(cell_text, row.groups)]) for row in study.rows]
-        lines.append("")
+        if len(study.columns) > 1:
+            lines += ["At the chosen epoch, n in brackets:", ""]
+            lines += [markdown_row(["method", *study.headings]), markdown_row(["---", *["---:"] * len(study.columns)])]
+            lines += [markdown_row([row.key.title, *map(cell_text, row.groups)]) for row in study.rows]
+            lines.append("")
+        for noise, rows in study.blocks:
+            lines += [f"{heading}## {noise_title(noise)}", "", markdown_row(HEADINGS)]
+            lines.append(markdown_row(["---", *["---:"] * (len(HEADINGS) - 1)]))
+            lines += [markdown_row([key.title, *group_cells(group)]) for key, group in rows]
+            lines.append("")
     return "\n".join(lines)
 
 
@@ -101,27 +134,22 @@ def study_rows(found: Sequence[Study]) -> list[dict[str, Any]]:
 
 
 def studies_csv(found: Sequence[Study]) -> str:
-    """With a heading; lists as words with blanks between them."""
-    plain = study_rows(found)
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(plain[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in plain:
-        writer.writerow({**row, **{key: " ".join(map(str, row[key])) for key in ("seeds", "runs")}})
-    return stream.getvalue()
+    """A line for each group of runs."""
+    return csv_of(study_rows(found))
 
 
 # How runs are put side by side ----------------------------------------------------------------------------------------
 
 
-def _set_up(group: Group) -> str:
+def set_up(group: Group) -> str:
+    """Dataset, network and settings of the run, in words."""
     first = group.records[0]
     settings = {name: value for name, value in first.settings.items() if not _of_method(name, first)}
     words = [dataset_title(first.config["dataset"]), network_title(first.config["network"]), settings_text(settings)]
     return ", ".join(filter(None, words))
 
 
-def _as_counted(text: str) -> list[tuple[float, str]]:
+def as_counted(text: str) -> list[tuple[float, str]]:
     """To sort by: "epochs 5" before "epochs 10", 0.05 before 0.3."""
     parts = enumerate(re.split(r"(\d+(?:\.\d+)?)", text))
     return [(float(part), "") if number % 2 else (-1.0, part) for number, part in parts]
@@ -131,24 +159,24 @@ def _of_method(name: str, record: FinishedRecord) -> bool:
     return name == OF_A_METHOD or name in record.config["options"]
 
 
-def _row_key(group: Group) -> tuple[int, str, str, str]:
-    """Where a row stands: methods in the paper's order and others after them."""
+def row_key(group: Group) -> RowKey:
+    """Where its row stands, and what it says."""
     first = group.records[0]
     own = {name: value for name, value in first.settings.items() if _of_method(name, first)}
     method = first.config["method"]
     place = list(METHODS).index(method) if method in METHODS else len(METHODS)
-    return place, method, settings_text(own), group.label
+    return RowKey(place, method, settings_text(own), group.label)
 
 
 def _study(title: str, groups: Sequence[Group]) -> Study:
-    columns = tuple(sorted({group.records[0].config["noise"] for group in groups}, key=_as_counted))
-    cells = {(_row_key(group), group.records[0].config["noise"]): group for group in groups}
+    columns = tuple(sorted({group.records[0].config["noise"] for group in groups}, key=as_counted))
+    cells = {(row_key(group), group.records[0].config["noise"]): group for group in groups}
     rows = [
         StudyRow(
-            title=", ".join(filter(None, (method_title(key[1]), key[2], key[3]))),
+            key=key,
             groups=tuple(cells.get((key, noise)) for noise in columns),
         )
-        for key in sorted({_row_key(group) for group in groups})
+        for key in sorted({row_key(group) for group in groups})
     ]
     return Study(title=title, columns=columns, rows=tuple(rows))
 
@@ -161,8 +189,8 @@ def _plain(value: Any) -> str:
 
 
 def _latex_lines(study: Study) -> Iterator[str]:
-    caption = f"{study.title}. {LEGEND} Epoch chosen by: {'; '.join(study.selections)}."
-    rows = (map(escape_latex, [row.title, *map(cell_text, row.groups)]) for row in study.rows)
+    caption = f"{study.title}. {OVERVIEW_LEGEND} Epoch chosen by: {'; '.join(study.selections)}."
+    rows = (map(escape_latex, [row.key.title, *map(cell_text, row.groups)]) for row in study.rows)
     return environment(caption, study.headings, rows)
 
 

@@ -1,10 +1,10 @@
 """One look for every figure: in print, in a file of its own, and inside a page in light and dark.
 
 Figures are drawn by matplotlib without pyplot, so that no global state is touched, and in the colours of `COLOURS` for
-white paper. Files keep those colours. Inside a page each of them becomes a CSS variable, so that the page decides;
-`stylesheet()` has values for light, dark and print. Text stays text. Colours are told apart by colour-blind eyes (the
-hues of Okabe and Ito, darkened until thin lines and words are legible on white), and never carry a meaning alone: lines
-also differ in dashes or are labelled where they end.
+white paper, or of `looks` where lines are methods. Files keep those colours. Inside a page each of them becomes a CSS
+variable, so that the page decides; the `stylesheet()` of either has values for light, dark and print. Text stays text.
+Colours are told apart by colour-blind eyes (the hues of Okabe and Ito, darkened until thin lines and words are legible
+on white), and never carry a meaning alone: lines also differ in dashes or are labelled where they end.
 
 The same figure always gives the same bytes: no dates, no version numbers, no random ids.
 """
@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tnlpad.records.store import write_by_rename
+from tnlpad.report import looks
 
 FileFormat = Literal["svg", "pdf"]
 
@@ -249,7 +250,8 @@ def _content(figure: Figure, kind: FileFormat, salt: str, transparent: bool = Fa
 
 
 def _in_the_pages_colours(svg: str) -> str:
-    variables = {light: f"var(--{name}, {light})" for name, (light, _) in COLOURS.items()}
+    variables = {look.light: f"var({looks.variable(name)}, {look.light})" for name, look in looks.LOOKS.items()}
+    variables |= {light: f"var(--{name}, {light})" for name, (light, _) in COLOURS.items()}
     return re.sub("|".join(map(re.escape, variables)), lambda found: variables[found[0]], svg)
 
 

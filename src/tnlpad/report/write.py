@@ -1,7 +1,8 @@
 """A report as files: the page, every table as Markdown, CSV and LaTeX, every figure as SVG and PDF.
 
     index.html
-    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (other: runs that are in none of the paper's tables)
+    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (other: runs that are in none of the paper's tables;
+                                                          selection: what methods keep that pick samples)
     figures/NAME.svg  figures/NAME.pdf
 
 Each file is written whole or not at all, the page last, so that it never speaks of a file that is not there. Whatever
@@ -25,13 +26,22 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.plain import csv_text
 from tnlpad.report.results import TITLES, TableResults, table_results
 from tnlpad.report.results_page import Contents, FigureOnPage, results_page
-from tnlpad.report.studies import NAME, Study, studies, studies_csv, studies_latex, studies_markdown
+from tnlpad.report.selection import Setting, settings_with_selection
+from tnlpad.report.selection_table import NAME as SELECTION
+from tnlpad.report.selection_table import selection_csv, selection_latex, selection_markdown
+from tnlpad.report.studies import NAME as OTHER
+from tnlpad.report.studies import Study, studies, studies_csv, studies_latex, studies_markdown
 
 FORMATS: dict[str, Callable[[TableResults], str]] = {"md": markdown, "csv": csv_text, "tex": latex}
 STUDY_FORMATS: dict[str, Callable[[Sequence[Study]], str]] = {
     "md": studies_markdown,
     "csv": studies_csv,
     "tex": studies_latex,
+}
+SELECTION_FORMATS: dict[str, Callable[[Sequence[Setting]], str]] = {
+    "md": selection_markdown,
+    "csv": selection_csv,
+    "tex": selection_latex,
 }
 
 
@@ -43,6 +53,7 @@ class Report:
     files: tuple[Path, ...]
     tables: tuple[TableResults, ...]
     studies: tuple[Study, ...]
+    selection: tuple[Setting, ...]
     figures: tuple[FigureOnPage, ...]
     problems: tuple[Problem, ...]
 
@@ -64,7 +75,8 @@ def write_report(
         records: The runs to report on.
         problems: Records that were left out: the page says so.
         tables: Names of tables to write, whether or not they have runs, and nothing of runs that are in none; by
-            default those that have some, the names of the others in the overview, and a table of all other runs.
+            default those that have some, the names of the others in the overview, a table of all other runs and one
+            of what methods keep.
         datasets: For the summary of datasets.
         extras: By figure, what was computed for it beside the runs.
         command: What makes this report again.
@@ -78,7 +90,11 @@ def write_report(
             files += _write_table(out / "tables", table.name, texts)
     others = [] if tables else studies(records)
     if others:
-        files += _write_table(out / "tables", NAME, {ending: text(others) for ending, text in STUDY_FORMATS.items()})
+        files += _write_table(out / "tables", OTHER, {ending: text(others) for ending, text in STUDY_FORMATS.items()})
+    selection = [] if tables else settings_with_selection(drawable)
+    if selection:
+        texts = {ending: text(selection) for ending, text in SELECTION_FORMATS.items()}
+        files += _write_table(out / "tables", SELECTION, texts)
     figures = []
     for name in DRAWINGS:
         figure, written, problem = _figure(name, out / "figures", drawable, extras or {})
@@ -90,6 +106,7 @@ def write_report(
         problems=(*problems, *unreadable),
         tables=results,
         studies=others,
+        selection=selection,
         figures=figures,
         datasets=datasets,
         command=command,
@@ -101,6 +118,7 @@ def write_report(
         files=(page, *files),
         tables=tuple(results),
         studies=tuple(others),
+        selection=tuple(selection),
         figures=tuple(figures),
         problems=tuple(contents.problems),
     )
@@ -118,7 +136,7 @@ def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord
         try:
             _ = record.curves
         except RecordError as error:
-            reason = f"its numbers are used, its curves are not: {error}"
+            reason = f"its curves alone, since its numbers are whole: {error}"
             problems.append(Problem(kind="damaged", path=record.source, reason=reason))
         else:
             drawable.append(record)
@@ -152,6 +170,12 @@ def _figure(
         files = save_figure(figure, folder / name)
         svg = Markup(inline_svg(figure, name, drawing.title, findings or drawing.caption))  # built from our own words
     on_page = FigureOnPage(
-        name=name, title=drawing.title, caption=drawing.caption, needs=drawing.needs, findings=findings, svg=svg
+        name=name,
+        title=drawing.title,
+        caption=drawing.caption,
+        needs=drawing.needs,
+        command=drawing.command or f"tnlpad reproduce {name}",
+        findings=findings,
+        svg=svg,
     )
     return on_page, files, problem

@@ -30,10 +30,13 @@ def record(
     memorised=None,
     norms=None,
     milestones=(40, 80),
+    precision=None,
+    size=None,
+    options=None,
     curves=True,
 ):
     settings = dict(settings or {})
-    options = {name: settings.get(name, value) for name, value in OPTIONS.items()} if method == "tnlpad" else {}
+    own = {name: settings.get(name, value) for name, value in OPTIONS.items()} if method == "tnlpad" else {}
     epoch = validation.index(max(validation)) + 1
     summary = {
         "selection": "first epoch of the highest noisy validation accuracy",
@@ -42,6 +45,8 @@ def record(
             "validation_accuracy": validation[epoch - 1],
             "test_accuracy": test[epoch - 1],
         },
+        "samples": {"train": 900, "validation": 100, "test": 100},
+        "wrong_labels": 0.4,
     }
     config = {
         "dataset": dataset,
@@ -50,7 +55,7 @@ def record(
         "method": method,
         "network": network,
         "seed": seed,
-        "options": options,
+        "options": options or own,
         "epochs": settings.get("epochs", len(test)),
         "milestones": list(milestones),
         **{name: settings[name] for name in ("precision", "compiled", "patience") if name in settings},
@@ -65,7 +70,8 @@ def record(
             judged_test_accuracy={},
             memorised=memorised or {},
             norms=norms or {},
-            selection_precision={},
+            selection_precision=precision or {},
+            selection_size=size or {},
         )
 
     return FinishedRecord(

@@ -19,14 +19,15 @@ MEMORISED = {"sigma": (0.1, 0.2, 0.3), "w": (0.2, 0.4, 0.8)}
 def records(make_record):
     own = ({}, {"gamma_family": "step"}, {"c2": 1.0})
     runs = [make_record(settings=settings, norms=NORMS, memorised=MEMORISED) for settings in own]
-    return [*runs, make_record("standard", memorised={"w": (0.1, 0.2, 0.3)})]
+    picked = {"precision": {"w": (0.6, 0.8, 0.9)}, "size": {"w": (900, 600, 500)}}
+    return [*runs, make_record("standard", memorised={"w": (0.1, 0.2, 0.3)}), make_record("sigua", **picked)]
 
 
-def test_every_figure_of_the_paper_is_drawn():
-    assert set(DRAWINGS) == set(FIGURES)
+def test_every_figure_of_the_paper_is_drawn_and_what_methods_keep():
+    assert set(DRAWINGS) == {*FIGURES, "selection"}
 
 
-@pytest.mark.parametrize("name", sorted(FIGURES))
+@pytest.mark.parametrize("name", sorted(DRAWINGS))
 def test_it_says_what_it_shows_and_what_it_needs(name):
     drawing = DRAWINGS[name]
     assert drawing.title
@@ -36,13 +37,13 @@ def test_it_says_what_it_shows_and_what_it_needs(name):
     assert "  " not in drawing.caption
 
 
-@pytest.mark.parametrize("name", sorted(FIGURES))
+@pytest.mark.parametrize("name", sorted(DRAWINGS))
 def test_without_records_there_is_no_figure_but_that_of_formulas(name):
     assert (DRAWINGS[name].draw([], {}) is None) == (name != "beta")
     assert DRAWINGS[name].findings([], {}) == ""
 
 
-@pytest.mark.parametrize("name", sorted(FIGURES.keys() - {"parameter_space"}))
+@pytest.mark.parametrize("name", sorted(DRAWINGS.keys() - {"parameter_space"}))
 def test_the_same_records_give_the_same_files_and_no_global_setting_changes(name, records, tmp_path):
     before = dict(mpl.rcParams)
     contents = []
@@ -77,9 +78,19 @@ def of_the_paper(make_record, experiments):
 @pytest.mark.parametrize("grid", [curves, smoke_curves], ids=["paper", "smoke"])
 @pytest.mark.parametrize("name", ["beta", "c2_noise", "beta2_families", "tsne", "memorisation", "norms"])
 def test_no_word_is_cut_off_at_the_edge(name, grid, make_record):
-    figure = DRAWINGS[name].draw(
-        of_the_paper(make_record, grid(name)), tsne_extras(("w", "sigma", "sigma_reestimated"))
-    )
+    extras = tsne_extras(("w", "sigma", "sigma_reestimated"))
+    check_that_no_word_is_cut_off(DRAWINGS[name].draw(of_the_paper(make_record, grid(name)), extras))
+
+
+def test_no_word_is_cut_off_where_names_are_long(make_record):
+    settings = {"epochs": 100, "milestones": [85], "warmup_epochs": 10, "lambda_u": 0.5}
+    picked = {"precision": {"first": (0.6, 0.8, 0.9)}, "size": {"first": (900, 600, 500)}, "settings": settings}
+    options = {name: settings[name] for name in ("warmup_epochs", "lambda_u")}
+    records = [make_record(method, options=options, **picked) for method in ("dividemix", "dividemix+tnlpad", "sigua")]
+    check_that_no_word_is_cut_off(DRAWINGS["selection"].draw(records, {}))
+
+
+def check_that_no_word_is_cut_off(figure):
     figure.draw_without_rendering()
     # Ticks beyond the limits have labels that are not drawn; those within are beside their axes.
     ticks = {

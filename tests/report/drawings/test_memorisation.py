@@ -49,6 +49,15 @@ def test_several_panels_share_a_legend(make_record):
     assert [text.get_text() for text in legend.get_texts()] == [line.label for line in LINES.values()]
 
 
+@pytest.mark.parametrize(("most", "top"), [(0.08, 10), (0.1, 20), (0.46, 100), (0.99, 100)])
+def test_panels_share_an_axis_that_is_as_long_as_it_must_be(make_record, most, top):
+    records = [
+        make_record(noise="symmetric:0.4", memorised={"sigma": (0.01, 0.02, most)}),
+        make_record(noise="pairflip:0.4", memorised={"sigma": (0.01, 0.02, 0.01)}),
+    ]
+    assert [axes.get_ylim() for axes in DRAWING.draw(records, {}).axes] == [(0, top)] * 2
+
+
 def test_nothing_where_nobody_knows_which_labels_are_wrong(make_record):
     assert DRAWING.draw([make_record()], {}) is None
     assert DRAWING.draw([], {}) is None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tnlpad.report.drawings import beta, beta2_families, c2_noise, memorisation, norms, parameter_space, tsne
+from tnlpad.report.drawings import beta, beta2_families, c2_noise, memorisation, norms, parameter_space, selection, tsne
 from tnlpad.report.drawings.drawing import Drawing, Extras, Records
 from tnlpad.report.style import inline_svg, save_figure, stylesheet
 
@@ -16,6 +16,7 @@ DRAWINGS: Mapping[str, Drawing] = MappingProxyType(
         "parameter_space": parameter_space.DRAWING,
         "memorisation": memorisation.DRAWING,
         "norms": norms.DRAWING,
+        "selection": selection.DRAWING,
     }
 )
 

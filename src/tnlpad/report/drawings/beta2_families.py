@@ -22,6 +22,7 @@ from tnlpad.report.drawings.panels import (
     series,
     set_title,
     wanted_panels,
+    whole_epochs,
 )
 from tnlpad.report.drawings.strengths import FACTORS, STEP_EPOCHS, beta2
 from tnlpad.report.style import (
@@ -98,6 +99,7 @@ def _families(axes: Axes, panels: Sequence[tuple[Place, Groups]]) -> None:
             axes.plot(times, values, **line.options(), drawstyle="steps-mid" if family == "step" else "default")
             labels.append((f"power, c2 = {c2:g}" if family == "power" else family, values[-1], line.colour))
     axes.set(title=f"{letter(0)} β2 over the epochs", xlabel="epoch", ylabel="β2", xlim=(1, epochs), ylim=(0, 1.03))
+    whole_epochs(axes)
     label_ends(axes, labels)
 
 
@@ -119,6 +121,7 @@ def _accuracies(axes: Axes, groups: Groups) -> None:
     axes.set(xlabel="epoch", ylabel="test accuracy, %")
     axes.set_ylim(bottom=max(0.0, 10 * math.floor((min(low) - 5) / 10)))
     axes.margins(x=0.02)
+    whole_epochs(axes)
 
 
 def _chosen(group: Sequence[FinishedRecord]) -> tuple[float, float]:

@@ -28,6 +28,7 @@ class Drawing:
         draw: The figure, or None when something that it needs is missing.
         findings: What these very records say, in sentences made from their numbers; empty when there is nothing to say.
             Goes below the figure after the caption, and is what those hear who do not see it.
+        command: What makes runs for it; by default `tnlpad reproduce` with the figure's name.
     """
 
     title: str
@@ -35,3 +36,4 @@ class Drawing:
     needs: str
     draw: Callable[[Records, Extras], Figure | None]
     findings: Callable[[Records, Extras], str] = nothing_found
+    command: str | None = None

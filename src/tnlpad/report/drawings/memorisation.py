@@ -23,11 +23,13 @@ from tnlpad.report.drawings.panels import (
     series,
     set_title,
     wanted_panels,
+    whole_epochs,
 )
 from tnlpad.report.style import SIGMA_LINE, STANDARD_LINE, STYLE, W_LINE, label_ends, legend_below
 
 NAME = "memorisation"
 LINES = {("standard", "w"): STANDARD_LINE, ("tnlpad", "w"): W_LINE, ("tnlpad", "sigma"): SIGMA_LINE}
+TOPS = (10, 20, 50)  # of the axis, which all panels share; otherwise it goes up to 100
 Shares = Mapping[tuple[str, str], NDArray[float64]]  # by method and judged weights, in percent
 
 
@@ -37,11 +39,13 @@ def draw(records: Records, extras: Extras) -> Figure | None:
     if not panels:
         return None
     alone = len(panels) == 1
+    highest = max(values.mean(axis=0).max() for _, shares, _ in panels for values in shares.values())
+    top = next((top for top in TOPS if highest <= 0.9 * top), 100)
     with mpl.rc_context(STYLE):
         figure, every = style.panels(len(panels), 3.6 if alone else 2.8, below_inches=0.0 if alone else 0.4)
         for number, (axes, (place, shares, _)) in enumerate(zip(every, panels, strict=True)):
             set_title(axes, place.title, number, len(panels))
-            _shares(axes, shares, labelled=alone)
+            _shares(axes, shares, top=top, labelled=alone)
         if not alone:
             legend_below(figure, list(LINES.values()), 3)
     return figure
@@ -65,11 +69,12 @@ def _curve(group: Sequence[FinishedRecord], weights: str) -> NDArray[float64] | 
     return None if values is None else 100 * values
 
 
-def _shares(axes: Axes, shares: Shares, labelled: bool) -> None:
+def _shares(axes: Axes, shares: Shares, top: float, labelled: bool) -> None:
     for key, values in shares.items():
         plot_mean(axes, values, LINES[key])
-    axes.set(xlabel="epoch", ylabel="memorised, %", ylim=(0, 100))
+    axes.set(xlabel="epoch", ylabel="memorised, %", ylim=(0, top))
     axes.margins(x=0)
+    whole_epochs(axes)
     if labelled:
         ends = [(LINES[key].label, float(values.mean(axis=0)[-1]), LINES[key].colour) for key, values in shares.items()]
         label_ends(axes, ends)

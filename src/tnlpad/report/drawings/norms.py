@@ -21,6 +21,7 @@ from tnlpad.report.drawings.panels import (
     series,
     set_title,
     wanted_panels,
+    whole_epochs,
 )
 from tnlpad.report.drawings.strengths import beta2_of_run
 from tnlpad.report.style import GAMMA, GRADIENT, INK, PAPER, SIGMA, SOFT, STYLE, Line, label_ends, legend_below
@@ -106,6 +107,7 @@ def _norms(axes: Axes, panel: Panel, labelled: bool) -> None:
     for name, values in panel.norms.items():
         axes.plot(range(1, epochs + 1), values, **LINES[name].options())
     axes.set(yscale="log", xlabel="epoch", ylabel="norm, and β2", xlim=(1, max(2, epochs)))
+    whole_epochs(axes)
     axes.plot(panel.least, panel.norms["gamma"][panel.least - 1], "o", markersize=7, color=GAMMA, markeredgecolor=PAPER)
     if panel.release is not None:
         axes.axvline(panel.release, color=SOFT, linewidth=1, zorder=0)
@@ -151,7 +153,7 @@ DRAWING = Drawing(
     caption=(
         "Over all decomposed weights, after every epoch, on a logarithmic axis: the norms of σ and of γ; of Δσ, how "
         "far σ has moved within the epoch; of g, the gradient of the epoch’s last batch, and of ḡ, its running mean "
-        "under momentum; and β2, the strength of the penalty on γ. γ = 0 is stationary as long as ‖ḡ‖ ≤ β2, so γ is "
+        "under momentum; and β2, the strength of the penalty on γ. γ = 0 is stationary as long as ‖ḡ‖ ≤ β2, so γ is "
         "released where β2 falls below ‖ḡ‖: a vertical line marks the first such epoch. A dot marks the smallest ‖γ‖ "
         "before the learning rate drops for the first time; what γ held at the start has been pulled out by then. "
         "Geometric mean over the seeds."

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from tnlpad.paper.cells import NETWORKS, VARIANTS, Experiment, identity
@@ -115,7 +116,12 @@ def noise_rate(noise: str) -> float | None:
 
 def series(records: Iterable[FinishedRecord], curve: Curve) -> NDArray[np.float64] | None:
     """A row per seed and a column per epoch, cut to the shortest; None when no record has the curve."""
-    rows = [row for record in records if (row := curve(record)) is not None]
+    return stacked(row for record in records if (row := curve(record)) is not None)
+
+
+def stacked(curves: Iterable[Sequence[float | None]]) -> NDArray[np.float64] | None:
+    """The same of curves that are at hand."""
+    rows = list(curves)
     if not rows:
         return None
     length = min(map(len, rows))
@@ -130,6 +136,11 @@ def plot_mean(axes: Axes, values: NDArray[np.float64], line: Line, band: bool = 
         sd = values.std(axis=0, ddof=1)
         axes.fill_between(epochs, mean - sd, mean + sd, color=line.colour, alpha=0.16, linewidth=0)
     axes.plot(epochs, mean, **line.options())
+
+
+def whole_epochs(axes: Axes) -> None:
+    """No ticks between epochs, of which there may be few."""
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
 def set_title(axes: Axes, title: str, number: int, count: int, first: int = 0) -> None:

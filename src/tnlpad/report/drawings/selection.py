@@ -1,0 +1,107 @@
+"""How many of the labels that methods keep are right, and how many of the right ones they keep, epoch after epoch."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tnlpad.records.curves import BrokenCurve
+from tnlpad.report import looks
+from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.panels import FULL_WIDTH_LETTERS, plot_mean, seeds_in_words, stacked, whole_epochs
+from tnlpad.report.selection import Kept, Setting, settings_with_selection
+from tnlpad.report.selection_table import TITLE
+from tnlpad.report.style import SOFT, STYLE, Line, legend_below, letter, panels
+from tnlpad.report.words import method_title
+
+MOST_SETTINGS = 3
+LEGEND_LETTERS = 27  # in a line, of two columns
+QUANTITIES = ("precision", "recall")
+
+
+def draw(records: Records, extras: Extras) -> Figure | None:
+    """A row for each setting: precision on the left, recall on the right."""
+    settings = _settings(records)
+    if not settings:
+        return None
+    lines = {kept.key.label: _line(kept) for _, drawn in settings for kept in drawn}
+    lines_of_text = sum(1 + line.label.count("\n") for line in lines.values())
+    with mpl.rc_context({**STYLE, "lines.linewidth": 1.5}):
+        figure, axes = panels(2 * len(settings), 2.7, below_inches=0.2 * math.ceil(lines_of_text / 2))
+        for number, (setting, drawn) in enumerate(settings):
+            title = setting.title if len(settings) == 1 else f"{letter(number)} {setting.title}"
+            axes[2 * number].set_title(textwrap.fill(title, FULL_WIDTH_LETTERS))  # may reach over both panels
+            for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
+                _shares(panel, drawn, quantity)
+        legend_below(figure, list(lines.values()), 2)
+    return figure
+
+
+def _settings(records: Records) -> list[tuple[Setting, list[Kept]]]:
+    """Those with most methods, in the table's order; of each method the first row that the table has."""
+    found = []
+    for setting in settings_with_selection(records):
+        first = {kept.key.method: kept for kept in reversed(setting.rows)}
+        found.append((setting, [kept for kept in setting.rows if kept is first[kept.key.method]]))
+    most = sorted(range(len(found)), key=lambda k: -len(found[k][1]))[:MOST_SETTINGS]
+    return [found[k] for k in sorted(most)]
+
+
+def _line(kept: Kept) -> Line:
+    look = looks.look(kept.key.method)
+    lengths = tuple(float(part) / look.width for part in look.dashes.split())
+    label = textwrap.fill(kept.key.label, LEGEND_LETTERS)
+    return Line(label=label, colour=look.light, dashes=(0, lengths) if lengths else "-")
+
+
+def _shares(axes: Axes, drawn: Sequence[Kept], quantity: str) -> None:
+    low, epochs = 90.0, 2
+    for kept in drawn:
+        curves: list[BrokenCurve] = [getattr(run, quantity) for run in kept.runs]
+        values = stacked(curve for curve in curves if any(share is not None for share in curve))
+        if values is not None:
+            plot_mean(axes, 100 * values, _line(kept), band=False)
+            low = min([low, *100 * values[np.isfinite(values)]])
+            epochs = max(epochs, values.shape[1])
+    axes.set(xlabel="epoch", ylabel=f"{quantity}, %", xlim=(1, epochs), ylim=(10 * math.floor(low / 10), 101))
+    whole_epochs(axes)
+    if not axes.get_lines():
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, f"{quantity} not recorded", transform=axes.transAxes, color=SOFT, ha="center", va="center")
+
+
+def findings(records: Records, extras: Extras) -> str:
+    """What each keeps at its chosen epoch."""
+    settings = _settings(records)
+    if not settings:
+        return ""
+    sentences = [f"{setting.title}: {'; '.join(map(_in_words, drawn))}." for setting, drawn in settings]
+    seeds = seeds_in_words(kept.group.records for _, drawn in settings for kept in drawn)
+    return f"Precision and recall at the chosen epoch. {' '.join(sentences)} {seeds}"
+
+
+def _in_words(kept: Kept) -> str:
+    spreads = {quantity: kept.chosen(quantity) for quantity in QUANTITIES}
+    shares = [f"{each.mean:.1f}\u00a0%" if each else f"no {quantity} recorded" for quantity, each in spreads.items()]
+    own = f" ({kept.key.own_settings})" if kept.key.own_settings else ""
+    return f"{method_title(kept.key.method)}{own} {' and '.join(shares)}"
+
+
+DRAWING = Drawing(
+    title=TITLE,
+    caption=(
+        "Of methods that pick the samples they learn from, after every epoch: precision, the share of right labels "
+        "among those kept, and recall, the share of the right labels that is kept. An epoch that keeps every label has "
+        "a recall of 100\u00a0% and the data’s own share of right labels as its precision. Of two networks their mean; "
+        "mean over the seeds, as far as all of them have come. At most three settings are drawn, those of most "
+        "methods; the table has all of them. No method sees which labels are right."
+    ),
+    needs="Runs of a method that picks samples, such as coteaching, with simulated or human label noise.",
+    command="tnlpad reproduce smoke",
+    draw=draw,
+    findings=findings,
+)
