@@ -290,6 +290,30 @@ def test_extreme_noise_rates(name, noise_rate):
 
 
 @every_method
+def test_an_epoch_begins_in_training_mode(name):
+    """However someone left the networks who looked at them."""
+    method, networks = build(name, setup_for(blobs(), batchnorm=True)), []
+    for judged in method.judged.values():
+        with judged() as network:
+            networks.append(network)
+    for network in networks:
+        network.eval()
+    method.begin_epoch(Clock(epoch=1, epochs=8))
+    assert all(layer.training for network in networks for layer in network.modules() if not [*layer.children()])
+
+
+@pytest.mark.parametrize("name", sorted({"sigua"} | TWO_NETWORKS))
+def test_an_epoch_begins_with_nothing_picked(name):
+    """A loader may show some samples in one epoch and others in the next."""
+    problem = blobs()
+    method = build(name, setup_for(problem))
+    train(method, problem, 1)
+    assert all(picked.any() for picked in method.selections.values())
+    method.begin_epoch(Clock(epoch=2, epochs=8))
+    assert not any(picked.any() for picked in method.selections.values())
+
+
+@every_method
 def test_who_needs_a_noise_rate_says_so(name):
     setup = setup_for(blobs(), noise_rate=None)
     if name in NEED_NO_RATE:

@@ -57,7 +57,7 @@ def test_a_method_in_a_file_goes_through_the_commands(folder):
     assert {each["config"]["method"] for each in summaries(folder)} == {"gce", "standard"}
     table = (folder / "report" / "tables" / "other.md").read_text()
     assert "## Digits, small CNN, epochs 4\n" in table
-    assert re.findall(r"^\| ([\w., ]+) \| [\d.]+(?: ± [\d.]+)? \((\d)\) \|$", table, re.MULTILINE) == [
+    assert re.findall(r"^\| ([\w., ]+) \| [\d.]+ .*\| (\d) \|$", table, re.MULTILINE) == [
         ("Standard", "1"),
         ("gce", "2"),
         ("gce, q 0.3", "2"),

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from tests.experiments.test_own_recipe import FILES
@@ -35,8 +37,19 @@ def test_digits_have_numbers_of_their_own():
 
 @pytest.mark.parametrize(("method", "names"), SCHEDULES.items())
 def test_own_data_are_treated_as_a_method_s_authors_would_by_default(method, names):
-    config, defaults = configure(FILES, method=method, settings={"noise_rate": 0.4}), METHODS[method].config()
+    few = dataclasses.replace(FILES, samples=1000)  # so that there are 100 epochs, as for CIFAR
+    config, defaults = configure(few, method=method, settings={"noise_rate": 0.4}), METHODS[method].config()
+    assert config.epochs == 100
     assert [config.options[name] for name in names] == [getattr(defaults, name) for name in names]
+
+
+def test_a_short_run_has_time_for_what_a_method_begins_late():
+    """Or labels would never be corrected, and Co-teaching+ would be Co-teaching."""
+    for data in (dataclasses.replace(FILES, samples=50_000), "clothing1m"):
+        adacorr, plus = (configure(data, method=method) for method in ("adacorr", "coteaching_plus"))
+        assert adacorr.epochs == plus.epochs == 20
+        assert (adacorr.options["start_epoch"], adacorr.options["update_epoch"]) == (5, 6)
+        assert plus.options["init_epoch"] == 4
 
 
 @pytest.mark.parametrize("method", ["tnlpad", "self+tnlpad", "dividemix+tnlpad"])

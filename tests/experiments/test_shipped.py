@@ -1,6 +1,7 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from tests.experiments.test_own_data import blobs
 from tests.experiments.test_run import small
@@ -10,7 +11,8 @@ from tnlpad.experiments.config import configure
 from tnlpad.experiments.prepare.data import prepare_data
 from tnlpad.experiments.run import run
 from tnlpad.experiments.shipped import load_shipped
-from tnlpad.methods import METHODS
+from tnlpad.methods import METHODS, Entry
+from tnlpad.methods.standard import Standard, StandardConfig
 from tnlpad.records.store import RecordError
 
 
@@ -30,16 +32,40 @@ def test_all_that_is_needed_to_use_it(folder):
         torch.testing.assert_close(shipped.network(images), shipped.network.network((images - mean) / std))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_it_is_the_one_that_the_run_judged(method, tmp_path):
-    """One network, or the two of DivideMix as one: it scores as the record says."""
-    short = {"epochs": 2, **({"warmup_epochs": 1} if "dividemix" in method else {})}
-    folder = run(small(method, **short), tmp_path)
-    data = prepare_data(small(method), None, torch.device("cpu"))
+def assert_it_scores_as_the_record_says(folder):
+    data = prepare_data(small(), None, torch.device("cpu"))
     with torch.no_grad():
         right = load_shipped(folder).network(data.test / 255).argmax(1) == data.test_labels
     judged = next(iter(folder.summary()["chosen"]["judged"].values()))
     assert right.double().mean().item() == pytest.approx(judged["test_accuracy"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_the_one_that_the_run_judged(method, tmp_path):
+    """One network, or the two of DivideMix as one."""
+    short = {"epochs": 2, **({"warmup_epochs": 1} if "dividemix" in method else {})}
+    assert_it_scores_as_the_record_says(run(small(method, **short), tmp_path))
+
+
+class Boosted(nn.Module):
+    """A network that learns, beside one that stays as it was drawn."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.learning, self.fixed = network(0), network(1)
+
+    def forward(self, images):
+        return self.learning(images) + self.fixed(images)
+
+
+def boosted(config, setup):
+    network = Boosted(setup.network)
+    return Standard(network, torch.optim.SGD(network.learning.parameters(), **setup.sgd))
+
+
+def test_anyone_s_method_may_ship_two_networks_as_one(tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "boosted", Entry(StandardConfig, boosted, Boosted))
+    assert_it_scores_as_the_record_says(run(small("boosted", epochs=2), tmp_path))
 
 
 def test_features_are_known_by_name(tmp_path):

@@ -20,6 +20,7 @@ def test_the_penalty_runs_by_the_clock_of_the_warm_up():
     ("setting", "message"),
     [
         ({"warmup_epochs": -1}, "warmup_epochs=-1: must be at least 0"),
+        ({"rampup_epochs": -1}, "rampup_epochs=-1: must be at least 0"),
         ({"averaged_losses": 0}, "averaged_losses=0: must be at least 1"),
         ({"threshold": 1.0}, r"threshold=1.0: must lie in \[0, 1\)"),
         ({"temperature": 0.0}, "temperature=0.0: must be > 0"),

@@ -48,6 +48,19 @@ FIRST = [[2.0, 1.0], [0.0, 3.0], [1.0, 0.0]]
 SECOND = [[0.0, 1.0], [0.0, 1.0], [0.0, 0.5]]
 
 
+def test_all_batches_have_one_size():
+    """A compiled network would be compiled once more for a last one that is short."""
+    asked = []
+    samples = Samples(
+        images_at=lambda index: asked.append(index.tolist()) or index,
+        index=torch.arange(3),
+        labels=torch.tensor([0, 1, 1]),
+        batch_size=2,
+    )
+    Census(samples, 2).take(told(w=[FIRST]), 1, best=True)
+    assert asked == [[0, 1], [1, 2]]
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
 def test_margins_losses_and_forgetting_are_what_they_are_by_hand(batch_size):
     census = of_three(batch_size=batch_size)

@@ -136,9 +136,9 @@ def configure(
     values["network"] = values["network"] if network is None else network
     values |= _of_network(values["network"], name, protocol)
     values |= _of_device(device, settings.get("network", values["network"]))
-    options = method_options(method, name, protocol, spec) | options_for_weights(method, values["pretrained"])
-    config = RunConfig(**values, options=options)
-    return with_settings(config, settings)
+    options = method_options(method, name, protocol, spec, values["epochs"])
+    options |= options_for_weights(method, values["pretrained"])
+    return with_settings(RunConfig(**values, options=options), settings)
 
 
 def _recipe(name: str, own: DataShape | None) -> dict[str, Any]:

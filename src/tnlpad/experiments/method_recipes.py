@@ -7,6 +7,7 @@ from tnlpad.experiments.own_recipe import C2 as OWN_C2
 from tnlpad.experiments.recipes import C2
 from tnlpad.experiments.semi_supervised import option_defaults
 from tnlpad.methods import METHODS
+from tnlpad.methods.tnlpad import TnlpadConfig
 from tnlpad.noise.spec import NoiseSpec
 
 # Where labels are wrong as published, the share that methods may assume. Clothing1M's comes from the images that have
@@ -23,16 +24,13 @@ WRONG_AS_PUBLISHED = {
     "cifar100n fine": 0.4020,
 }
 # Not in the paper: what each method's authors use, with the datasets that they do not have treated as the nearest one.
-# For Clothing1M the nearest is CIFAR-10, with a fifth of its epochs.
+# For those not named it is CIFAR-10, whose epochs are taken as shares of 100: a run may be too short for them.
 COTEACHING_PLUS_START = {
     "mnist": 0,
     "fashion_mnist": 5,
-    "cifar10": 20,
     "cifar100": 5,
-    "cifar10n": 20,
     "cifar100n": 5,
     "food101": 5,
-    "clothing1m": 4,
     "digits": 20,
 }
 CO_LAMBDA = {  # of JoCoR
@@ -46,48 +44,46 @@ CO_LAMBDA = {  # of JoCoR
 GRAY = ("mnist", "fashion_mnist", "digits")
 
 
-def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec) -> dict[str, Any]:
-    """Its own configuration."""
+def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec, epochs: int) -> dict[str, Any]:
+    """Its own configuration, for a run of so many epochs."""
     options = dataclasses.asdict(METHODS[method].config()) | option_defaults(method, dataset, spec)
     if _decomposes(method):
         options["c2"] = C2.get(dataset, OWN_C2)
         if protocol == "authors":
             options["judge_by"] = "sigma_chosen_by_w"
     elif method == "coteaching_plus":
-        options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, options["init_epoch"])
+        options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, epochs // 5)
     elif method == "jocor":
         heavy = dataset in ("cifar10", "cifar10n") and (spec.noise_rate or 0.0) >= 0.8
         options["co_lambda"] = 0.65 if heavy else CO_LAMBDA.get(dataset, options["co_lambda"])
     elif method == "adacorr":
-        options["start_epoch"] = _adacorr_start(dataset, spec)
-        options["update_epoch"] = options["start_epoch"] + (1 if dataset == "clothing1m" else 5)
+        options["start_epoch"] = start = _adacorr_start(dataset, spec, epochs)
+        options["update_epoch"] = start + (5 if dataset in GRAY else max(1, epochs // 20))
     elif method == "sigua" and dataset in GRAY and spec.kind == "pairflip":
         options |= {"sigua_scale": 0.001, "sigua_rate": 0.7}
     return options
 
 
-def _adacorr_start(dataset: str, spec: NoiseSpec) -> int:
+def _adacorr_start(dataset: str, spec: NoiseSpec, epochs: int) -> int:
     """Earlier where wrong labels are learnt early: by the gray datasets, from similar classes, under heavy noise."""
     heavy = (spec.noise_rate or 0.0) >= 0.8
     if dataset in GRAY:
         return 5 if heavy or spec.kind == "asymmetric" else 10
-    if dataset == "clothing1m":
-        return 5
     if dataset.startswith("cifar100") or dataset == "food101":
         return 30 if heavy else 25
-    return 20 if heavy or spec.kind == "asymmetric" else 25
+    return epochs // (5 if heavy or spec.kind == "asymmetric" else 4)
 
 
 def options_for_weights(method: str, pretrained: str | None) -> dict[str, Any]:
     """What goes with pretrained weights: no random γ, in which all that they know would drown."""
     if not _decomposes(method):
         return {}
-    return {"init": dataclasses.asdict(METHODS[method].config())["init"] if pretrained is None else "zero"}
+    return {"init": METHODS[method].config().init if pretrained is None else "zero"}
 
 
 def _decomposes(method: str) -> bool:
     """TNLPAD, alone or in a combination."""
-    return method == "tnlpad" or method.endswith("+tnlpad")
+    return issubclass(METHODS[method].config, TnlpadConfig)
 
 
 def assumed_rate(method: str, dataset: str, spec: NoiseSpec) -> float | None:

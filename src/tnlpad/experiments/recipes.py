@@ -43,5 +43,5 @@ C2 = {
     "cifar100n": 0.2,
     "food101": 0.8,
     "clothing1m": 0.8,
-    "digits": 0.5,  # by `tnlpad tune` at 40 % symmetric noise, as JoCoR's λ in config.py
+    "digits": 0.5,  # by `tnlpad tune` at 40 % symmetric noise, as JoCoR's λ in method_recipes.py
 }

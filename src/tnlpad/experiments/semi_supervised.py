@@ -51,7 +51,8 @@ def option_defaults(method: str, dataset: str, spec: NoiseSpec) -> dict[str, Any
 def _lambda_u(hundred: bool, spec: NoiseSpec) -> float:
     """As the authors chose it from the rate of symmetric noise, of which they have 20, 50, 80 and 90 %.
 
-    Theirs are shares of labels drawn anew, of which every tenth stays right: 20 % are 18 % wrong ones.
+    Theirs are shares of labels drawn anew, of which every tenth stays right: 20 % are 18 % wrong ones. Labels
+    whose noise has no rate, such as people's, are treated as at a low one.
     """
     rate = spec.noise_rate or 0.0
     if hundred:

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from tnlpad.data.catalogue import Normalisation, find
 from tnlpad.experiments.config import RunConfig, from_json
 from tnlpad.experiments.prepare.network import build_network
-from tnlpad.experiments.semi_supervised import DIVIDEMIX
-from tnlpad.methods.dividemix import SummedLogits
+from tnlpad.methods import METHODS
 from tnlpad.records.samples import read_data_file
 from tnlpad.records.store import RecordError, RunFolder
 
@@ -65,7 +64,7 @@ def load_shipped(folder: RunFolder) -> Shipped:
     shape = _shape(config)
     try:
         state = load_file(folder.model_file)
-        network = _judged(config, shape, len(class_names))
+        network = METHODS[config.method].shipped(lambda _: build_network(config, shape, len(class_names)))
         network.load_state_dict(state)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or run the run again.") from error
@@ -78,13 +77,6 @@ def load_shipped(folder: RunFolder) -> Shipped:
         shape=shape,
         columns=columns,
     )
-
-
-def _judged(config: RunConfig, shape: Shape, num_classes: int) -> nn.Module:
-    """What the run judged and saved: one network, or the two of DivideMix as one."""
-    if config.method in DIVIDEMIX:
-        return SummedLogits(*(build_network(config, shape, num_classes) for _ in range(2)))
-    return build_network(config, shape, num_classes)
 
 
 def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:

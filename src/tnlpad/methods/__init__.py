@@ -3,26 +3,33 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from torch import nn
+
 from tnlpad.methods.adacorr import Adacorr, AdacorrConfig
 from tnlpad.methods.cdr import Cdr, CdrConfig
 from tnlpad.methods.cnlcu import CnlcuConfig, CnlcuHardConfig, cnlcu, cnlcu_hard
 from tnlpad.methods.coteaching import Coteaching, CoteachingConfig
 from tnlpad.methods.coteaching_plus import CoteachingPlus, CoteachingPlusConfig
-from tnlpad.methods.dividemix import Dividemix
+from tnlpad.methods.dividemix import Dividemix, summed_logits
 from tnlpad.methods.dividemix_config import DividemixConfig, DividemixTnlpadConfig
 from tnlpad.methods.jocor import Jocor, JocorConfig
 from tnlpad.methods.protocol import Method, Setup
 from tnlpad.methods.self_ensemble import SelfConfig, SelfEnsemble, SelfTnlpadConfig
 from tnlpad.methods.sigua import Sigua, SiguaConfig
 from tnlpad.methods.standard import StandardConfig, standard, standard_2x
-from tnlpad.methods.tnlpad import TnlpadConfig, tnlpad
+from tnlpad.methods.tnlpad import Tnlpad, TnlpadConfig
 
 
 class Entry(NamedTuple):
-    """A method's frozen configuration class, and what builds the method from it."""
+    """A method's frozen configuration class, what builds the method from it, and what it ships.
+
+    That is its first judged network, into which a run's weights are loaded again; it is made of fresh networks, asked
+    for as those of a `Setup` are.
+    """
 
     config: type[Any]
     build: Callable[[Any, Setup], Method]
+    shipped: Callable[[Callable[[int], nn.Module]], nn.Module] = lambda network: network(0)
 
 
 METHODS: dict[str, Entry] = {
@@ -36,11 +43,11 @@ METHODS: dict[str, Entry] = {
     "cnlcu_hard": Entry(CnlcuHardConfig, cnlcu_hard),
     "adacorr": Entry(AdacorrConfig, Adacorr),
     "cdr": Entry(CdrConfig, Cdr),
-    "tnlpad": Entry(TnlpadConfig, tnlpad),
+    "tnlpad": Entry(TnlpadConfig, Tnlpad),
     "self": Entry(SelfConfig, SelfEnsemble),
     "self+tnlpad": Entry(SelfTnlpadConfig, SelfEnsemble),
-    "dividemix": Entry(DividemixConfig, Dividemix),
-    "dividemix+tnlpad": Entry(DividemixTnlpadConfig, Dividemix),
+    "dividemix": Entry(DividemixConfig, Dividemix, summed_logits),
+    "dividemix+tnlpad": Entry(DividemixTnlpadConfig, Dividemix, summed_logits),
 }
 
 __all__ = ["METHODS", "Entry", "Method", "Setup"]

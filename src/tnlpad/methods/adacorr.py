@@ -34,16 +34,16 @@ from tnlpad.types import Batch, Clock
 
 @dataclass(frozen=True, kw_only=True)
 class AdacorrConfig:
-    """e_s, e_u and the repetition in epochs counted from 0; δ's start and growth; ρ and ε of the retro loss."""
+    """When labels are remembered and corrected, by how clear a contradiction, and the retro loss."""
 
-    start_epoch: int = 25
-    update_epoch: int = 30
-    remember_again_after: int = 40
-    window: int = 10
+    start_epoch: int = 25  # e_s
+    update_epoch: int = 30  # e_u
+    remember_again_after: int = 40  # epochs after e_s
+    window: int = 10  # epochs in p̄
     delta: float = 1.2
-    delta_growth: float = 0.02
-    rho: float = 0.9
-    epsilon: float = 1e-4
+    delta_growth: float = 0.02  # from epoch to epoch
+    rho: float = 0.9  # ρ
+    epsilon: float = 1e-4  # ε
 
 
 def corrected(labels: Tensor, probabilities: Tensor, delta: float) -> Tensor:

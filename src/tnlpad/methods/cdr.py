@@ -30,9 +30,9 @@ from tnlpad.types import Batch, Clock
 
 @dataclass(frozen=True, kw_only=True)
 class CdrConfig:
-    """Over how many epochs the share of weights left out rises to the noise rate; 1 is at once."""
+    """When how many weights are held back."""
 
-    gradual_epochs: int = 1
+    gradual_epochs: int = 1  # until the share of weights held back is the noise rate; 1 is at once
 
 
 @torch.no_grad()

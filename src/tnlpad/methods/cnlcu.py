@@ -28,7 +28,7 @@ from tnlpad.methods.confidence import hard_scores, soft_scores
 from tnlpad.methods.peers import NAMES, Peers
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.selection import Schedule, forget_rate, smallest
+from tnlpad.methods.selection import Forgetting, smallest
 from tnlpad.types import Batch, Clock
 
 # (losses of the window, which of them are there, times picked, s² or τ_min of this epoch) -> scores
@@ -36,26 +36,22 @@ Scores = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CnlcuConfig:
-    """The soft variant: s² is `sigma2`."""
+class CnlcuConfig(Forgetting):
+    """The soft variant."""
 
     window: int = 3
-    sigma2: float = 1e-4
-    anneal_share: float = 0.4
-    gradual_epochs: int = 10
-    schedule: Schedule = "code"
+    sigma2: float = 1e-4  # s²
+    anneal_share: float = 0.4  # of the run's epochs
 
 
 @dataclass(frozen=True, kw_only=True)
-class CnlcuHardConfig:
-    """The hard variant: L is `loss_bound`."""
+class CnlcuHardConfig(Forgetting):
+    """The hard variant."""
 
     window: int = 7
     tau_min: float = 1e-4
-    loss_bound: float = 2.0
-    anneal_share: float = 0.4
-    gradual_epochs: int = 10
-    schedule: Schedule = "code"
+    loss_bound: float = 2.0  # L
+    anneal_share: float = 0.4  # of the run's epochs
 
 
 def annealed(epoch: int, epochs: int) -> float:
@@ -74,21 +70,18 @@ class Cnlcu:
         if not 0 <= config.anneal_share <= 1:
             raise ValueError(f"anneal_share={config.anneal_share}: must lie in [0, 1], a share of the run's epochs.")
         self.config, self.full_strength, self.scores = config, strength, scores
-        self.noise_rate = setup.required_noise_rate(name)
         self.anneal_epochs = round(config.anneal_share * setup.epochs)
-        self.peers = Peers(setup)
+        self.peers = Peers(config, setup, name)
         self.optimizers: Sequence[Optimizer] = self.peers.optimizers
         self.judged, self.reported, self.selections = self.peers.judged, NAMES, self.peers.selections
         samples, device = len(setup.labels), setup.labels.device
         self.history = torch.zeros(2, samples, config.window, device=device)
         self.picks = torch.zeros(2, samples, dtype=torch.int64, device=device)
         self.seen = torch.zeros(samples, dtype=torch.int64, device=device)
-        self.forget = torch.zeros((), dtype=torch.float64, device=device)
         self.strength = torch.zeros((), device=device)
 
     def begin_epoch(self, clock: Clock) -> None:
-        self.peers.begin_epoch()
-        self.forget.fill_(forget_rate(clock.epoch, self.noise_rate, self.config.gradual_epochs, self.config.schedule))
+        self.peers.begin_epoch(clock)
         self.strength.fill_(self.full_strength * annealed(clock.epoch, self.anneal_epochs))
         if (clock.epoch - 1) % self.config.window == 0:
             for tensor in (self.history, self.picks, self.seen):
@@ -109,14 +102,14 @@ class Cnlcu:
         # Both networks as one long list: a GPU takes as long for a hundred samples as for fifty.
         scores = self.scores(histories.flatten(0, 1), present.repeat(2, 1), picks.flatten(), self.strength)
         in_dataset_order = torch.argsort(batch.index)
-        chosen = smallest(scores.view(2, -1)[:, in_dataset_order], self.forget)
+        chosen = smallest(scores.view(2, -1)[:, in_dataset_order], self.peers.forget)
         picked = torch.empty_like(chosen).scatter_(1, in_dataset_order.expand(2, -1), chosen)
         self.picks[:, batch.index] = picks + picked
         return picked
 
     def _tensors(self) -> dict[str, Tensor]:
-        own = {name: getattr(self, name) for name in ("history", "picks", "seen", "forget", "strength")}
-        return {**own, **self.selections}
+        own = {name: getattr(self, name) for name in ("history", "picks", "seen", "strength")}
+        return {**own, **self.peers.tensors()}
 
     def state_dict(self) -> dict[str, Any]:
         return state_of(self.peers.networks, self.optimizers, self._tensors())

@@ -23,17 +23,15 @@ from torch.optim import Optimizer
 from tnlpad.methods.peers import NAMES, Peers
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.selection import Schedule, forget_rate, smallest
+from tnlpad.methods.selection import Forgetting, smallest
 from tnlpad.types import Batch, Clock
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoteachingPlusConfig:
-    """How many epochs of plain Co-teaching come first, and how fast the forget rate rises to the noise rate."""
+class CoteachingPlusConfig(Forgetting):
+    """How many epochs of plain Co-teaching come first."""
 
     init_epoch: int = 20
-    gradual_epochs: int = 10
-    schedule: Schedule = "code"
 
 
 class CoteachingPlus:
@@ -43,26 +41,23 @@ class CoteachingPlus:
         if config.init_epoch < 0:
             raise ValueError(f"init_epoch={config.init_epoch}: must be 0 or more epochs of plain Co-teaching.")
         self.config = config
-        self.noise_rate = setup.required_noise_rate("coteaching_plus")
-        self.peers = Peers(setup)
+        self.peers = Peers(config, setup, "coteaching_plus")
         self.optimizers: Sequence[Optimizer] = self.peers.optimizers
         self.judged, self.reported, self.selections = self.peers.judged, NAMES, self.peers.selections
-        self.forget = torch.zeros((), dtype=torch.float64, device=setup.labels.device)
         self.whole_batch = torch.ones((), dtype=torch.bool, device=setup.labels.device)
 
     def begin_epoch(self, clock: Clock) -> None:
-        self.peers.begin_epoch()
-        self.forget.fill_(forget_rate(clock.epoch, self.noise_rate, self.config.gradual_epochs, self.config.schedule))
+        self.peers.begin_epoch(clock)
         self.whole_batch.fill_(clock.epoch <= self.config.init_epoch)
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         first, second = self.peers.outputs(batch)
         candidates = (first.argmax(1) != second.argmax(1)) | self.whole_batch
         losses = [F.cross_entropy(logits, batch.labels, reduction="none") for logits in (first, second)]
-        return self.peers.exchange(batch, losses, [smallest(loss, self.forget, candidates) for loss in losses])
+        return self.peers.exchange(batch, losses, [smallest(loss, self.peers.forget, candidates) for loss in losses])
 
     def _tensors(self) -> dict[str, Tensor]:
-        return {"forget": self.forget, "whole_batch": self.whole_batch, **self.selections}
+        return {"whole_batch": self.whole_batch, **self.peers.tensors()}
 
     def state_dict(self) -> dict[str, Any]:
         return state_of(self.peers.networks, self.optimizers, self._tensors())

@@ -30,10 +30,11 @@ How we differ from the public code: both networks take a step in turn where it t
 other, and warm up on the same batches; an epoch is as many images as the training split has, not one pass over the
 labelled set; the training network's four passes for its own guesses are one, in which BatchNorm sees all 4B images
 together, counted as four in its running statistics, which mixed images would otherwise fill by half; the epoch is
-chosen by noisy validation and not on the test set; an empty side of a split is replaced by all samples.
+chosen by noisy validation and not on the test set; an empty side of a split is replaced by all samples; the network is
+that of the run, where theirs is `preact_resnet18_dividemix`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -79,6 +80,11 @@ class SummedLogits(nn.Module):
         """The sum of their logits, one row per image."""
         total: Tensor = self.first(images) + self.second(images)
         return total
+
+
+def summed_logits(network: Callable[[int], nn.Module]) -> SummedLogits:
+    """What is judged and shipped."""
+    return SummedLogits(network(0), network(1))
 
 
 class Dividemix:

@@ -14,10 +14,10 @@ class DividemixConfig:
 
     warmup_epochs: int = 10
     warmup_entropy: bool = False  # hold predictions back in the warm-up: for noise that goes from class to class
-    threshold: float = 0.5
+    threshold: float = 0.5  # of w
     averaged_losses: int = 1  # split by the mean over so many epochs; the authors take 5 at 90 % noise
     temperature: float = 0.5
-    mixing_alpha: float = 4.0
+    mixing_alpha: float = 4.0  # α
     lambda_u: float = 25.0
     rampup_epochs: int = 16
 
@@ -27,7 +27,7 @@ class DividemixTnlpadConfig(DividemixConfig, TnlpadConfig):
     """The same, and where the decomposition is active and asked for σ."""
 
     decompose_in: Literal["warmup", "all"] = "warmup"
-    warmup_clock: int = 40
+    warmup_clock: int = 40  # the epoch of the paper's at which the warm-up ends
     split_with: Literal["sigma", "w"] = "sigma"
     guess_with: Literal["sigma", "w"] = "sigma"
 

@@ -21,11 +21,11 @@ class Mixture(NamedTuple):
     variances: Tensor
 
 
-def two_means(values: Tensor, max_iterations: int = 300) -> Tensor:
+def two_means(values: Tensor) -> Tensor:
     """True for the numbers nearer to the upper of two centres; they must not all be the same."""
     low, high = values.min(), values.max()
     upper = values > (low + high) / 2
-    for _ in range(max_iterations):
+    for _ in range(300):
         count = upper.sum()
         high_mean = torch.where(upper, values, 0.0).sum() / count
         low_mean = torch.where(upper, 0.0, values).sum() / (len(values) - count)
@@ -37,7 +37,12 @@ def two_means(values: Tensor, max_iterations: int = 300) -> Tensor:
 
 
 def fit(
-    values: Tensor, first: Mixture | None = None, *, max_iterations: int = 10, tolerance: float = 1e-2, floor: float
+    values: Tensor,
+    first: Mixture | None = None,
+    *,
+    max_iterations: int = 10,
+    tolerance: float = 1e-2,
+    floor: float = 5e-4,
 ) -> Mixture:
     """The mixture after expectation maximisation: until the mean log likelihood gains less than `tolerance`.
 
@@ -67,14 +72,14 @@ def posterior(values: Tensor, mixture: Mixture) -> Tensor:
     return _log_joint(values, mixture).softmax(1)[:, mixture.means.argmin()]
 
 
-def clean_probability(losses: Tensor, *, floor: float = 5e-4) -> Tensor:
+def clean_probability(losses: Tensor) -> Tensor:
     """For every sample the probability that its loss, scaled by `normalised`, is one of the small ones.
 
     Losses that are all the same tell nothing apart: then every label is believed.
     """
     if bool((losses == losses[0]).all()):
         return torch.ones_like(losses)
-    return posterior(losses, fit(losses, floor=floor))
+    return posterior(losses, fit(losses))
 
 
 def normalised(losses: Tensor) -> Tensor:

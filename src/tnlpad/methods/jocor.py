@@ -9,7 +9,7 @@ the ⌊(1 − forget)·B⌋ smallest of a batch are kept, and one optimizer over
 flow through both sides of both divergences.
 
 The rate to forget is the assumed noise rate. The authors halve it for asymmetric noise, where only half of the classes
-are corrupted at the nominal rate: hand over half the rate to do as they did. λ is worth tuning on noisy validation
+are corrupted at the nominal rate, and `tnlpad train` assumes half of it there. λ is worth tuning on noisy validation
 accuracy; theirs is 0.9 on most of CIFAR-10, 0.65 at 80 % noise, 0.85 on CIFAR-100 (their program's default is 0.1).
 
 How we differ from the public code: a batch of which nothing would be kept is kept, where that code divides by zero.
@@ -28,17 +28,15 @@ from tnlpad.methods.forward import forward
 from tnlpad.methods.peers import NAMES, judged_each
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.selection import Schedule, forget_rate, masked_mean, smallest
+from tnlpad.methods.selection import Forgetting, masked_mean, smallest
 from tnlpad.types import Batch, Clock
 
 
 @dataclass(frozen=True, kw_only=True)
-class JocorConfig:
-    """The weight λ of agreement, and how fast the forget rate rises to the noise rate."""
+class JocorConfig(Forgetting):
+    """The weight of agreement."""
 
-    co_lambda: float = 0.9
-    gradual_epochs: int = 10
-    schedule: Schedule = "code"
+    co_lambda: float = 0.9  # λ
 
 
 def joint_losses(first: Tensor, second: Tensor, labels: Tensor, co_lambda: float) -> Tensor:
@@ -69,7 +67,7 @@ class Jocor:
         for network in self.networks:
             network.train()
         self.selections["joint"].zero_()
-        self.forget.fill_(forget_rate(clock.epoch, self.noise_rate, self.config.gradual_epochs, self.config.schedule))
+        self.forget.fill_(self.config.forget_rate(clock.epoch, self.noise_rate))
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         (optimizer,) = self.optimizers

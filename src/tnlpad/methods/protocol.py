@@ -41,7 +41,10 @@ class Method(Protocol):
 
     @property
     def judged(self) -> Judged:
-        """Networks to measure after each epoch by name, each ready within its block; the first is the one to ship."""
+        """Networks to measure after each epoch by name, each ready within its block; the first is the one to ship.
+
+        Where that is more than one of the run's networks, `Entry.shipped` says how to make it again.
+        """
 
     @property
     def reported(self) -> Sequence[str]:

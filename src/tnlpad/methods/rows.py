@@ -39,8 +39,8 @@ class Rows:
 
     @property
     def share(self) -> Tensor:
-        """How much of the table has been read."""
-        return self.place / len(self.table)
+        """How much of the table has been read; all of it, while it is read again."""
+        return (self.place / len(self.table)).clamp(max=1)
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """To be saved."""

@@ -1,13 +1,14 @@
 """Small-loss selection: how many samples of a batch to keep, and which, as masks of fixed shape.
 
 Shared by Co-teaching, Co-teaching+, JoCoR, SIGUA and CNLCU. The forget rate rises from 0 to τ over the first epochs,
-because networks fit clean labels first: forget(t) = τ·min((t − 1)/(T_k − 1), 1) with T_k = 10, which is what the public
-code of the family does with its 0-based epochs; the Co-teaching paper writes τ·min(t/T_k, 1), by option.
+because networks fit clean labels first: forget(t) = τ·min((t − 1)/(T_k − 1), 1) with T_k = 10, as in the public code of
+the family, whose epochs count from 0; the Co-teaching paper writes τ·min(t/T_k, 1), by option.
 
 A mask instead of an index list keeps every tensor's shape independent of the data, so that a step never waits for the
 host and can be captured in a graph.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -25,6 +26,18 @@ def forget_rate(epoch: int, noise_rate: float, gradual_epochs: int = 10, schedul
     if schedule != "code":
         raise ValueError(f'schedule={schedule!r}: choose "code" or "paper".')
     return noise_rate * (min((epoch - 1) / (gradual_epochs - 1), 1.0) if gradual_epochs > 1 else 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgetting:
+    """How fast the forget rate rises to the noise rate."""
+
+    gradual_epochs: int = 10  # until as much of a batch is left out as labels are wrong
+    schedule: Schedule = "code"  # nothing is left out in the first epoch, or already a part
+
+    def forget_rate(self, epoch: int, noise_rate: float) -> float:
+        """The share of a batch to leave out in this 1-based epoch."""
+        return forget_rate(epoch, noise_rate, self.gradual_epochs, self.schedule)
 
 
 def ranks(scores: Tensor, among: Tensor | None = None) -> Tensor:

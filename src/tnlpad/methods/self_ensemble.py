@@ -3,13 +3,14 @@
 Paper: Nguyen et al., "SELF: Learning to Filter Noisy Labels with Self-Ensembling" (ICLR 2020). Labels L_0 are all given
 ones. In iteration i a student learns the labels of L_i, and agrees with its teacher (`mean_teacher`) on all images:
 
-    loss = CE(student, y) over samples of L_i + λ(j)·MSE(softmax student, softmax teacher) over all samples.
+    loss = CE(student, y) over samples of L_i + λ(j)·MSE(softmax student, softmax teacher) over all samples,
 
-After every epoch j the teacher predicts every training sample, ẑ_j, and the ensemble z̄_j = α·z̄_{j−1} + (1 − α)·ẑ_j
-follows. An iteration ends after its epochs, or when the noisy validation accuracy has not risen for some. Then model
-and z̄ of its best epoch come back, L_{i+1} is what of L_0 agrees with argmax z̄, and the next iteration starts from
-there. Labels that were left out may return; none is replaced. An iteration that does not beat the one before is the
-last.
+where λ rises to `consistency_weight` as exp(−5·(1 − (j − 1)/r)²) in the first r epochs of every iteration, r being
+`consistency_rampup`. After every epoch j the teacher predicts every training sample, ẑ_j, and the ensemble
+z̄_j = α·z̄_{j−1} + (1 − α)·ẑ_j follows. An iteration ends after its epochs, or when the noisy validation accuracy has not
+risen for some. Then model and z̄ of its best epoch come back, L_{i+1} is what of L_0 agrees with argmax z̄ (all of it, if
+nothing does), and the next iteration starts from there, without momentum. Labels that were left out may return; none is
+replaced. An iteration that does not beat the one before is the last.
 
 A step takes the batch of the loader as its share of all samples, and as many samples again from L_i; an epoch is one
 pass over the training split. Iterations share the run's epochs: the first gets `first_share` of them, the others the
@@ -51,12 +52,12 @@ class SelfConfig:
     """How long iterations are, how the teacher follows and is followed, and who predicts."""
 
     iterations: int = 4
-    first_share: float = 0.4545
-    iteration_patience: int = 50
-    ema_decay: float = 0.999
+    first_share: float = 0.4545  # of the run's epochs
+    iteration_patience: int = 50  # epochs
+    ema_decay: float = 0.999  # of the teacher
     consistency_weight: float = 10.0
-    consistency_rampup: int = 5
-    ensemble_momentum: float = 0.9
+    consistency_rampup: int = 5  # epochs
+    ensemble_momentum: float = 0.9  # α
     predict_with: Literal["teacher", "student"] = "teacher"
 
 

@@ -28,19 +28,17 @@ from torch.optim import Optimizer
 from tnlpad.methods.forward import forward
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.selection import Schedule, forget_rate, keep_count, masked_mean, ranks, rounded_down
+from tnlpad.methods.selection import Forgetting, keep_count, masked_mean, ranks, rounded_down
 from tnlpad.types import Batch, Clock
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiguaConfig:
-    """How strongly and of how many samples the loss is raised, and how fast the forget rate rises."""
+class SiguaConfig(Forgetting):
+    """How strongly and of how many samples the loss is raised."""
 
     sigua_scale: float = 0.01
-    sigua_rate: float | None = None
+    sigua_rate: float | None = None  # by the noise rate
     ascent_limit: float | None = None
-    gradual_epochs: int = 10
-    schedule: Schedule = "code"
 
 
 def kept_and_ascent(losses: Tensor, forget: Tensor, rate: float) -> tuple[Tensor, Tensor]:
@@ -80,7 +78,7 @@ class Sigua:
     def begin_epoch(self, clock: Clock) -> None:
         self.network.train()
         self.selections["w"].zero_()
-        self.forget.fill_(forget_rate(clock.epoch, self.noise_rate, self.config.gradual_epochs, self.config.schedule))
+        self.forget.fill_(self.config.forget_rate(clock.epoch, self.noise_rate))
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         (optimizer,) = self.optimizers

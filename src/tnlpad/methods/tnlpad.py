@@ -33,15 +33,15 @@ Part = Literal["sigma", "w"]  # what a decomposed network holds
 class TnlpadConfig:
     """The penalties' strengths, and what to leave out for the ablation."""
 
-    c1: float = 1e-4
-    c2: float = 0.6
-    gamma_family: GammaFamily = "power"
-    sigma_constraint: bool = True
-    gamma_constraint: bool = True
-    init: Init = "independent"
+    c1: float = 1e-4  # β1(t) = c1·t
+    c2: float = 0.6  # β2(t) = t^(−c2)
+    gamma_family: GammaFamily = "power"  # of β2; c2 is for the first
+    sigma_constraint: bool = True  # whether there is a β1
+    gamma_constraint: bool = True  # whether there is a β2
+    init: Init = "independent"  # of γ: 0, a draw of its own, or a random part of w
     gamma_update: Literal["subgradient", "proximal"] = "subgradient"
-    norm: Literal["global", "tensor"] = "global"
-    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = "auto"
+    norm: Literal["global", "tensor"] = "global"  # over all weights, or one for each tensor
+    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = "auto"  # σ, but w where nothing constrains γ
 
     def gamma_penalty(self, epochs: int) -> Penalty | None:
         """β2 of the family; all of them start at 1."""
@@ -73,17 +73,16 @@ class TnlpadConfig:
 class Tnlpad:
     """One network, one decomposing optimizer."""
 
-    def __init__(
-        self, network: nn.Module, optimizer: Decomposition, reported: Part, chosen_by: Part | None = None
-    ) -> None:
-        self.network, self.optimizer = network, optimizer
-        self.optimizers: Sequence[Optimizer] = [optimizer]
+    def __init__(self, config: TnlpadConfig, setup: Setup) -> None:
+        self.network = setup.network(0)
+        self.optimizer = decomposition(config, self.network, setup, config.gamma_penalty(setup.epochs))
+        self.optimizers: Sequence[Optimizer] = [self.optimizer]
+        self.reported, self.chosen_by = (config.reported(),), (config.chosen_by(),)
         views: dict[str, Callable[[], AbstractContextManager[nn.Module]]] = {
             "sigma": self._sigma,
             "w": lambda: nullcontext(self.network),
         }
-        self.judged: Judged = {name: views[name] for name in sorted(views, key=lambda name: name != reported)}
-        self.reported, self.chosen_by = (reported,), (chosen_by or reported,)
+        self.judged: Judged = {name: views[name] for name in sorted(views, key=lambda name: name not in self.reported)}
         self.selections: Mapping[str, Tensor] = {}
 
     @contextmanager
@@ -122,10 +121,3 @@ def decomposition(
         norm=config.norm,
         **setup.sgd,
     )
-
-
-def tnlpad(config: TnlpadConfig, setup: Setup) -> Tnlpad:
-    """The decomposition over SGD."""
-    network = setup.network(0)
-    optimizer = decomposition(config, network, setup, config.gamma_penalty(setup.epochs))
-    return Tnlpad(network, optimizer, config.reported(), config.chosen_by())

@@ -29,7 +29,7 @@ class Trainee:
     """
 
     def __init__(
-        self, network: nn.Module, setup: Setup, config: TnlpadConfig | None = None, gamma_penalty: Penalty | None = None
+        self, network: nn.Module, setup: Setup, config: TnlpadConfig | None, gamma_penalty: Penalty | None
     ) -> None:
         self.network = network
         self.plain = SGD(network.parameters(), **setup.sgd)

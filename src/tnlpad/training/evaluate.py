@@ -1,4 +1,4 @@
-"""How good is a network? Accuracy, loss and predictions over a set, in large batches, without touching the network."""
+"""How good is a network? Accuracy and loss over a set, in large batches, without touching the network."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,6 @@ class Measured:
 
     accuracy: Tensor
     loss: Tensor
-    predictions: Tensor
 
 
 @contextmanager
@@ -62,5 +61,5 @@ def evaluate(
 ) -> Measured:
     """Measure a network on the samples at `index`; `labels` are those of the samples, in the same order."""
     logits = outputs(network, images_at, index, batch_size=batch_size, bf16=bf16)
-    loss, predicted = F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1)
-    return Measured(accuracy=(predicted == labels).double().mean(), loss=loss.double().mean(), predictions=predicted)
+    loss, right = F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
+    return Measured(accuracy=right.double().mean(), loss=loss.double().mean())

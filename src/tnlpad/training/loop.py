@@ -115,10 +115,10 @@ def train(
             record["test_accuracy"] = None if sets.test is None else _mean(record, method.reported, "test_accuracy")
             record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
             history.append(record)
-            if chosen(history) is record:
+            if is_best := chosen(history) is record:
                 best = shipped_weights(method)
             if census is not None:
-                census.take(method, epoch, best=chosen(history) is record)
+                census.take(method, epoch, best=is_best)
             end_epoch(method, record["validation_accuracy"])
             folder.append_epoch(record)
             last = epoch == schedule.epochs or finished(method) or out_of_patience(history, schedule.patience)

@@ -73,9 +73,7 @@ class Evaluator:
             self.passes[network, samples] = Captured(whole, eager_runs=1)
         measured = self.passes[network, samples]()
         # The next replay writes over its results.
-        return Measured(
-            accuracy=measured.accuracy.clone(), loss=measured.loss.clone(), predictions=measured.predictions.clone()
-        )
+        return Measured(accuracy=measured.accuracy.clone(), loss=measured.loss.clone())
 
 
 def measure(method: Method, sets: Sets, evaluator: Evaluator) -> dict[str, Any]:
