@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, TensorDataset
 import tnlpad
 from tests.cli.trained import asked
 from tests.data.own_files import class_folders, picture
+from tnlpad.records.store import RecordError
 from tnlpad.suspects.listing import Suspect
 
 SHORT = {"epochs": 2}
@@ -355,6 +356,60 @@ def test_a_table_may_hold_its_labels_under_any_name(tmp_path):
     table.to_csv(tmp_path / "x.csv", index=False)
     same = tnlpad.fit(tmp_path / "x.csv", label="kind", settings=SHORT)
     assert (same.predict(tmp_path / "x.csv") == result.predict(table)).all()
+
+
+def test_columns_of_a_table_may_be_ignored(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows, labels = blobs()
+    table = pandas.DataFrame(rows, columns=["a", "b", "c", "d"]).assign(
+        label=labels, ticket=["A/5", 7] * (len(rows) // 2)
+    )
+    with pytest.raises(tnlpad.DataError, match=r"--ignore ticket \(ignore= in Python\)"):
+        tnlpad.fit(table, settings=SHORT)
+    held = tnlpad.fit(table, ignore="ticket", settings=SHORT, out=tmp_path / "runs")
+    assert asked("clean", held.folder, "--out", tmp_path / "clean.csv", "--confidence", 1).exit_code == 0
+    table.to_csv(tmp_path / "x.csv", index=False)
+    read = tnlpad.fit(tmp_path / "x.csv", ignore=["Ticket"], settings=SHORT)
+    assert held.shipped.columns == read.shipped.columns == ("a", "b", "c", "d")
+    assert (held.predict(table) == read.predict(tmp_path / "x.csv")).all()
+    with pytest.raises(tnlpad.DataError, match="data has no column 'fare' to ignore; it has a, b"):
+        tnlpad.fit(table, ignore=["fare"])
+    with pytest.raises(tnlpad.DataError, match=r"ignore='a' is for tables of numbers, .* and a ndarray is none"):
+        tnlpad.fit(rows, labels, ignore="a")
+
+
+def test_a_finished_run_is_loaded_without_its_data(tmp_path):
+    data = class_folders(tmp_path / "photos", count=10)
+    assert asked("train", data, "--set", "epochs=1", "--out", tmp_path / "runs").exit_code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    fitted = tnlpad.fit(data, settings={"epochs": 1}, out=tmp_path / "runs")
+    pictures = [picture(number) for number in range(3)]
+    (tmp_path / "photos").rename(tmp_path / "gone")
+    loaded = tnlpad.load(str(run))
+    assert loaded.folder == fitted.folder == run
+    np.testing.assert_array_equal(loaded.predict_proba(pictures), fitted.predict_proba(pictures))
+    assert loaded.ranked() == fitted.ranked()
+    assert loaded.noise_rate == fitted.noise_rate
+
+
+def test_a_loaded_run_knows_which_column_had_the_labels(tmp_path):
+    rows = [f"{k % 2},{k % 3},c{k % 2}" for k in range(20)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,b,text", *rows]))
+    fitted = tnlpad.fit(tmp_path / "x.csv", label="text", settings=SHORT, out=tmp_path / "runs")
+    assert tnlpad.load(fitted.folder).label == "text"
+
+
+def test_what_is_no_finished_run_is_not_loaded(tmp_path):
+    images, labels = patterns()
+    run = tnlpad.fit(images, labels, settings={"epochs": 1}, out=tmp_path / "runs").folder
+    with pytest.raises(tnlpad.DataError, match="runs is no folder of a run"):
+        tnlpad.load(tmp_path / "runs")
+    (run / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(RecordError, match=r"model\.safetensors cannot be used"):
+        tnlpad.load(run)
+    (run / "summary.json").unlink()
+    with pytest.raises(tnlpad.DataError, match="is not finished: go on with the command that began it"):
+        tnlpad.load(run)
 
 
 def test_tables_of_yes_and_no_and_numbers():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tnlpad.data.errors import DataError as DataError
     from tnlpad.fitting import Result as Result
     from tnlpad.fitting import fit as fit
+    from tnlpad.fitting import load as load
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ _HOME = {
     "Decomposition": "tnlpad.core.decomposition",
     "Result": "tnlpad.fitting",
     "fit": "tnlpad.fitting",
+    "load": "tnlpad.fitting",
     "parameter_groups": "tnlpad.core.split",
     "reestimated_batchnorm": "tnlpad.core.batchnorm",
 }
@@ -32,6 +34,7 @@ __all__ = [
     "Result",
     "__version__",
     "fit",
+    "load",
     "parameter_groups",
     "reestimated_batchnorm",
 ]

@@ -1,10 +1,11 @@
-"""Train on samples that a program holds, and see which of their labels are wrong: `tnlpad.fit`.
+"""Train on samples that a program holds, and see which of their labels are wrong: `tnlpad.fit` and `tnlpad.load`.
 
 >>> import tnlpad
 >>> result = tnlpad.fit(images, labels)  # doctest: +SKIP
 >>> result.noise_rate, result.suspects[0]  # doctest: +SKIP
 
-A thin layer: `fit` does what `tnlpad train DATA` does, and the result says what `tnlpad suspects RUN` says.
+A thin layer: `fit` does what `tnlpad train DATA` does, and the result says what `tnlpad suspects RUN` says. `load`
+gives the result of a run that is finished already.
 """
 
 import re
@@ -23,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tnlpad.experiments.own_fit import probabilities, train_on
+from tnlpad.experiments.own_fit import finished_run, probabilities, train_on
 from tnlpad.experiments.shipped import Shipped, load_shipped
 from tnlpad.suspects.judged import JudgedSamples, judged
 from tnlpad.suspects.listing import Suspect
@@ -37,6 +38,7 @@ def fit(
     labels: Any = None,
     *,
     label: str | None = None,
+    ignore: str | Sequence[str] = (),
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
     method: str = "tnlpad",
@@ -68,6 +70,7 @@ def fit(
         labels: One for each sample, whole numbers or texts; not where the data hold them.
         label: The column that has them, where a table, a Hugging Face dataset or a path calls it otherwise than
             `label`: what `--label` takes.
+        ignore: Columns of a table of numbers, in a file or of pandas, not to look at: what `--ignore` takes.
         ids: Names of the samples, by which the suspects are listed; their places when not given.
         class_names: What the labels 0, 1, 2 … are called.
         method, network: As for `tnlpad train`; the network by default goes with the size of the images.
@@ -91,6 +94,7 @@ def fit(
             labels,
             place,
             label=label,
+            ignore=[ignore] if isinstance(ignore, str) else ignore,
             ids=ids,
             class_names=class_names,
             method=method,
@@ -102,13 +106,7 @@ def fit(
             keep_data=out is not None,
             on_epoch=on_epoch,
         )
-        result = Result(
-            folder=folder.path,
-            summary=folder.summary(),
-            shipped=load_shipped(folder),
-            judged=judged(folder),
-            label=label,
-        )
+        result = _result(judged(folder), label)
     except BaseException:
         if out is None:
             shutil.rmtree(place, ignore_errors=True)
@@ -116,6 +114,24 @@ def fit(
     if out is None:
         weakref.finalize(result, shutil.rmtree, place, ignore_errors=True)
     return result
+
+
+def load(run: str | PathLike[str]) -> "Result":
+    """The result of a finished run on own data, such as one that `tnlpad train` left; its data are not needed.
+
+    Args:
+        run: Its folder.
+
+    Raises:
+        tnlpad.DataError: There is no such run, or it is not finished.
+    """
+    folder, label = finished_run(Path(run))
+    return _result(judged(folder), label)
+
+
+def _result(found: JudgedSamples, label: str | None) -> "Result":
+    run = found.folder
+    return Result(folder=run.path, summary=run.summary(), shipped=load_shipped(run), judged=found, label=label)
 
 
 class Classifier(nn.Module):

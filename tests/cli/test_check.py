@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 
 from tests.data.own_files import bomb, class_folders, picture, save
 from tnlpad.cli import app
+from tnlpad.data.pixels import open_pixels
 
 
 def check(*arguments):
@@ -222,3 +225,19 @@ def test_too_few_samples_to_hold_some_out(tmp_path):
     assert result.exit_code == 3
     assert "there are 8 samples to train on" in result.stderr
     assert "takes 10 or more. Add samples, or a validation part" in result.stderr
+
+
+def test_complaints_of_the_decoder_are_not_passed_on(tmp_path):
+    for label in ("cat", "dog"):
+        for number in range(5):
+            file = save(tmp_path / label / f"{number}.jpg", picture(number))
+            damaged = b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01"  # five entries are said to follow
+            marker = b"\xff\xe1" + (len(damaged) + 2).to_bytes(2, "big") + damaged
+            content = file.read_bytes()
+            file.write_bytes(content[:2] + marker + content[2:])
+    with pytest.warns(UserWarning, match="Corrupt EXIF data"):
+        open_pixels(str(file), 8)
+    command = [sys.executable, "-m", "tnlpad", "check", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "10 image files, 2 classes" in result.stdout

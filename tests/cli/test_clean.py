@@ -1,6 +1,7 @@
 import csv
 import json
 import shlex
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from tests.cli import trained
 from tests.cli.trained import document, own_data
+from tests.data.own_files import picture, save
 from tests.suspects.made import made_run
 from tnlpad.data.own import open_dataset
 
@@ -50,6 +52,16 @@ def test_labels_are_dropped(run, tmp_path):
     out = tmp_path / "manifest.csv"
     assert "samples kept" in asked(run, "--out", out, "--action", "drop").stdout
     assert 0 < len(rows_in(out)) < 600
+
+
+def test_a_probability_is_a_share_or_a_percentage(run, tmp_path):
+    for text in ("0.95", "95%", "95 %"):
+        assert document("clean", run, "--out", tmp_path / f"{text}.csv", "--confidence", text)["corrected"] > 0
+    assert len({path.read_bytes() for path in tmp_path.glob("*.csv")}) == 1
+    for text in ("95", "40%", "high"):
+        result = asked(run, "--out", tmp_path / "m.csv", "--confidence", text)
+        assert result.exit_code == 2
+        assert f"--confidence {text}: write a share from 0.5 to 1, such as 0.9, or a percentage" in result.stderr
 
 
 @pytest.mark.parametrize("words", [["--out", "folder"], ["--out", "m.csv", "--confidence", "0.2"], []])
@@ -205,7 +217,7 @@ def test_a_column_to_ignore_is_ignored_by_every_command_and_comes_back(tmp_path)
     data = tmp_path / "x.csv"
     data.write_text("\n".join(["id,Ticket,a,b,label,split", *rows]))
     refused = trained.asked("train", data, "--out", tmp_path / "runs", "--ignore", "id", "--ignore", "split")
-    assert "or leave it out: --ignore Ticket." in refused.stderr
+    assert "or leave it out: --ignore Ticket (ignore= in Python)." in refused.stderr
     words = ("--ignore", "ticket", "--ignore", "id", "--ignore", "split")
     run = trained.trained(data, tmp_path / "runs", 1, *words)
     assert json.loads((run / "data.json").read_text())["columns"] == ["a", "b"]
@@ -285,22 +297,100 @@ def test_a_table_of_parquet_keeps_its_columns_as_text(tmp_path):
     assert table[0]["gap"] == ""
 
 
-def test_a_table_of_paths_is_written_as_its_source_is(tmp_path):
-    own_data(tmp_path, "folder")
-    paths = [path.relative_to(tmp_path) for path in sorted((tmp_path / "data").glob("*/*.png"))]
-    text = "\r\n".join(["path\tlabel", *(f"{path}\t{path.parent.name}" for path in paths)])
-    (tmp_path / "x.txt").write_bytes(text.encode("utf-16"))
-    run = trained.trained(tmp_path / "x.txt", tmp_path / "runs")
-    document("clean", run, "--out", tmp_path / "clean.txt", "--confidence", 1)
-    written = (tmp_path / "clean.txt").read_bytes().decode("utf-16")
-    assert written.splitlines()[0].split("\t")[:3] == ["id", "path", "label"]
-    assert len(open_dataset(tmp_path / "clean.txt").ids) == 20
-    (tmp_path / "x.txt").write_bytes(text.encode("latin-1") + b"\xe9")
-    result = asked(run, "--out", tmp_path / "new" / "clean.txt", "--confidence", 1)
-    assert (result.exit_code, (tmp_path / "new").exists()) == (3, False)
-    (tmp_path / "x.txt").unlink()
+def _manifest(folder):
+    """A table of images in UTF-16 with tabs, with further columns and a row that leads nowhere."""
+    own_data(folder, "folder")
+    paths = [path.relative_to(folder) for path in sorted((folder / "data").glob("*/*.png"))]
+    rows = [f"{path}\tKamera {k % 3}\t{path.parent.name}\t2024-02-{k + 1:02}" for k, path in enumerate(paths)]
+    heading = "file_name\tQuelle\tKind\tTag"
+    (folder / "x.txt").write_bytes("\r\n".join([heading, *rows, "gone.png\tWeb\tcat\t", ""]).encode("utf-16"))
+    return folder / "x.txt", paths, rows
+
+
+def test_a_table_of_paths_comes_back_as_it_was_but_for_its_labels(tmp_path):
+    data, paths, rows = _manifest(tmp_path)
+    run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind")
+    (tmp_path / "review.csv").write_text(f"id,label\n{paths[0]},bird\n{paths[1]},\n")
+    out, words = tmp_path / "new" / "clean.txt", ["--review", tmp_path / "review.csv", "--confidence", 1]
+    result = asked(run, "--out", out, *words)
+    assert result.exit_code == 0, result.output
+    assert "1 samples that could not be trained on stay as they are" in result.stderr
+    heading, *written = [line.split("\t") for line in out.read_bytes().decode("utf-16").splitlines()]
+    assert heading == ["file_name", "Quelle", "Kind", "Tag", "id", "split", "original_label"]
+    before = [row.split("\t") for row in rows]
+    assert written[0][:4] == [*before[0][:2], "bird", before[0][3]]
+    assert written[0][6] == before[0][2]
+    assert [line[:4] for line in written[1:-1]] == before[2:]
+    assert written[-1] == ["gone.png", "Web", "cat", "", "gone.png", "", ""]
+    train = document("clean", run, "--out", out, *words)["next"]
+    assert train == f"tnlpad train {out} --label kind --images {tmp_path}"
+    assert trained.asked(*shlex.split(train)[1:], "--set", "epochs=1", "--out", tmp_path / "runs").exit_code == 0
+    beside = document("clean", run, "--out", tmp_path / "clean.txt", *words)
+    assert beside["next"] == f"tnlpad train {tmp_path / 'clean.txt'} --label kind"
+    assert len(open_dataset(tmp_path / "clean.txt", label="kind").ids) == 19
+
+
+def test_what_lies_beside_pictures_comes_back(tmp_path):
+    """As it is, and the first labels of data that were cleaned before; a picture that cannot be read takes its row."""
+    contents = [save(tmp_path / f"{k}.png", picture(k)).read_bytes() for k in range(24)]
+    columns = {
+        "photo": [*contents[:4], b"damaged", *contents[5:]],
+        "source": [f"camera {k}" for k in range(24)],
+        "label": [None] * 24,
+        "kind": ["cat", "dog"] * 12,
+        "split": ["test", "train", "train"] * 8,
+        "mask": contents[::-1],
+        "original_label": ["bird"] * 24,
+        "day": [date(2024, 2, 1 + k) for k in range(24)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    run = trained.trained(tmp_path / "x.parquet", tmp_path / "runs", 1, "--label", "kind")
+    out = tmp_path / "clean.parquet"
+    (tmp_path / "review.csv").write_text("id,label\ntrain/0,ape\ntrain/1,\n")
+    written = document("clean", run, "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert written["next"] == f"tnlpad train {out} --label kind"
+    table = pq.read_table(out).to_pydict()
+    assert set(table) == {"image", "id", *columns} - {"photo"}
+    assert sorted(table["source"]) == sorted(f"camera {k}" for k in range(24) if k not in (2, 4))
+    for row, name in enumerate(table["source"]):
+        place = int(name.split()[1])
+        assert table["image"][row]["bytes"] == contents[place]
+        assert table["mask"][row] == contents[23 - place]
+        assert table["kind"][row] == ("ape" if place == 1 else columns["kind"][place])
+        assert table["day"][row] == columns["day"][place]
+    assert set(table["original_label"]) == {"bird"}
+    first, second = (open_dataset(path, label="kind") for path in (tmp_path / "x.parquet", out))
+    assert set(second.digests) < set(first.digests)
+
+
+def test_a_table_of_paths_that_was_edited_since_is_not_cleaned(tmp_path):
+    data, paths, _ = _manifest(tmp_path)
+    run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind")
+    before = data.read_bytes()
+    out = tmp_path / "new" / "clean.txt"
+    for old, new, problem in (
+        ("\tcat\t", "\tbird\t", f"'{paths[0]}' had the label 'cat', and now has 'bird'"),
+        (str(paths[0]), str(paths[1]), f"'{paths[0]}' is no longer there"),
+    ):
+        data.write_bytes(before.decode("utf-16").replace(old, new, 1).encode("utf-16"))
+        result = asked(run, "--out", out, "--confidence", 1)
+        assert (result.exit_code, out.parent.exists()) == (3, False)
+        assert problem in result.stderr
+
+
+def test_a_table_of_paths_that_is_gone_is_written_from_what_the_run_remembers(tmp_path):
+    data, *_ = _manifest(tmp_path)
+    run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind")
+    data.unlink()
     document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
     assert (tmp_path / "clean.csv").read_bytes().startswith(b"id,path,label")
+    assert len(open_dataset(tmp_path / "clean.csv").ids) == 20
+
+
+def test_simulated_noise_is_no_change_of_a_table(tmp_path):
+    data, *_ = _manifest(tmp_path)
+    run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind", "--noise", "symmetric:0.4")
+    assert document("clean", run, "--out", tmp_path / "clean.txt", "--confidence", 1)["kept"] == 20
 
 
 def test_data_that_were_moved_are_found_where_they_are_trained_on_again(tmp_path):

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -56,3 +58,16 @@ def test_damaged_weights_are_bad_data(run, tmp_path):
     assert result.exit_code == 3
     assert "cannot be used" in result.stderr
     assert not (tmp_path / "m.safetensors").exists()
+
+
+@pytest.mark.parametrize("words", [["export", "nowhere", "--onnx"], ["predict", "nowhere", "photos"]])
+def test_a_run_that_is_not_there_is_told_of_before_torch_is_loaded(tmp_path, words):
+    code = f"""if True:
+    import sys
+    from tnlpad.cli import app
+    try:
+        app({words})
+    except SystemExit as end:
+        sys.exit(end.code if "torch" not in sys.modules else 99)"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.returncode, "there is no run nowhere" in result.stderr) == (3, True)

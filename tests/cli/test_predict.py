@@ -94,7 +94,7 @@ def test_columns_are_found_by_name(tmp_path):
     (tmp_path / "e.csv").write_text("width,height\n1,tall\n")
     result = asked("predict", run, tmp_path / "e.csv")
     assert result.exit_code == 3
-    assert "'tall' in column 'height', row 0, is no number" in result.stderr
+    assert "'tall' in column 'height', row 0 (the first is 0), is no number" in result.stderr
 
 
 def test_other_columns_are_ignored_in_a_line_that_says_so(tmp_path):

@@ -1,5 +1,7 @@
 import csv
 import json
+import os
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -96,11 +98,35 @@ def test_what_is_no_run_is_bad_data(tmp_path):
     assert "there is no run nothing" in result.stderr
 
 
+def test_data_in_place_of_their_run_lead_to_the_last_one(tmp_path):
+    data = own_data(tmp_path, "features")
+    made_run(tmp_path / "runs" / "other")
+    first, last = (trained(data, tmp_path / "runs", 1, "--seed", seed) for seed in (2, 1))
+    os.utime(first / "summary.json", (0, 0))
+    result = asked(data, "--runs", tmp_path / "runs")
+    assert result.exit_code == 3
+    assert f"Trained on it was {last}. Give the folder of a run" in result.stderr
+
+
 def test_an_unfinished_run_is_said(run):
     (run / "summary.json").unlink()
     result = asked(run)
     assert result.exit_code == 3
     assert "not finished" in result.stderr
+
+
+def test_an_unfinished_run_on_own_data_is_gone_on_with_by_the_command_that_is_named(tmp_path):
+    rows = [f"{k % 5},A/{k},{'xy'[k % 2]}" for k in range(20)]
+    data = tmp_path / "my data.csv"
+    data.write_text("\n".join(["a,Ticket,Kind", "1,2,x", *rows]))
+    run = trained(data, tmp_path / "runs", 1, "--label", "Kind", "--ignore", "Ticket")
+    (run / "summary.json").unlink()
+    result = asked(run)
+    assert result.exit_code == 3
+    command = result.stderr.split("`")[1]
+    assert runner.invoke(app, shlex.split(command)[1:]).exit_code == 0, command
+    assert asked(run).exit_code == 0
+    assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
 def test_a_run_without_scores_is_said(run):

@@ -14,7 +14,8 @@ CONTENT = {
 
 def trained(data, labels, out, **changes):
     defaults = {"ids": None, "class_names": None, "method": "tnlpad", "network": None, "seed": 1, "weights": None}
-    defaults |= {"label": None, "settings": {"epochs": 1}, "device": "cpu", "keep_data": True, "on_epoch": None}
+    defaults |= {"label": None, "ignore": ()}
+    defaults |= {"settings": {"epochs": 1}, "device": "cpu", "keep_data": True, "on_epoch": None}
     return train_on(data, labels, out, **defaults | changes)
 
 

@@ -1,3 +1,6 @@
+import threading
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -6,8 +9,9 @@ from tests.data.own_files import class_folders, picture, save
 from tests.experiments.test_own_data import blobs
 from tnlpad.data import load
 from tnlpad.data.own import open_dataset
+from tnlpad.data.stream import decode
 from tnlpad.experiments.config import configure
-from tnlpad.experiments.predict import class_probabilities, inputs_of_catalogue, inputs_of_own
+from tnlpad.experiments.predict import class_probabilities, inputs_of_catalogue, inputs_of_own, predictions
 from tnlpad.experiments.run import run
 from tnlpad.experiments.shipped import load_shipped
 from tnlpad.records.samples import read_samples
@@ -68,3 +72,21 @@ def test_the_test_images_of_a_dataset_are_prepared_as_in_the_run(tmp_path):
     probabilities = torch.cat(list(class_probabilities(shipped, inputs)))
     expected = folder.summary()["chosen"]["judged"]["sigma"]["test_loss"]
     assert loss(probabilities, load("digits", split="test").labels) == pytest.approx(expected, rel=1e-4)
+
+
+def test_image_files_are_decoded_in_threads_and_progress_is_told(tmp_path, monkeypatch):
+    own = open_dataset(class_folders(tmp_path / "data", count=100))
+    folder = run(configure(own.shape, settings={"epochs": 1, "resize": 8}), tmp_path / "runs", own=own)
+    inputs = inputs_of_own(own, shipped := load_shipped(folder))
+    threads, told = set(), []
+
+    def noted(*arguments, **options):
+        threads.add(threading.current_thread())
+        return decode(*arguments, **options)
+
+    reporter = SimpleNamespace(progress=lambda *words: told.append(words))
+    monkeypatch.setattr("tnlpad.experiments.predict.decode", noted)
+    assert [each.id for each in predictions(shipped, inputs, reporter)] == list(own.ids)
+    assert threads
+    assert threading.main_thread() not in threads
+    assert told == [("Predicting", 128, 200), ("Predicting", 200, 200)]

@@ -43,13 +43,17 @@ def test_a_long_list_is_shown_in_part_and_says_so():
     assert f"The first {MOST_CARDS} of {MOST_CARDS + 50}" in page
 
 
-def test_rows_of_numbers_show_the_telling_columns():
+def of_numbers():
     scores, _, _ = made()
     ranking = rank(scores)
     listed = suspects(ranking, scores, names(len(scores)), 5)
     shown = [Comparison(column="<b>width", value=12345.6, given=0.00123456, suggested=7)]
     options = {"caution": None, "numbers": lambda each: shown}
-    page = suspects_page("t", listed, ranking, scores.class_names, lambda each: None, {}, **options)
+    return suspects_page("t", listed, ranking, scores.class_names, lambda each: None, {}, **options)
+
+
+def test_rows_of_numbers_show_the_telling_columns():
+    page = of_numbers()
     assert page.count('<table class="numbers"') == 5
     assert "<td>12,346</td>" in page
     assert '<td class="given">0.00123</td><td class="suggested">7</td>' in page
@@ -241,3 +245,18 @@ def test_pages_with_little_to_show(browser, tmp_path, width):
         with browser.open(path, width) as page:
             assert page.complaints == []
             assert page.run("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 1100, 820, 420, 360])
+def test_the_headings_of_numbers_are_shown_whole(browser, tmp_path, width):
+    (tmp_path / "index.html").write_text(of_numbers())
+    with browser.open(tmp_path / "index.html", width) as page:
+        headings = "[...document.querySelectorAll('.numbers thead th')]"
+        assert page.run(f"{headings}.length") == 20
+        cut = (
+            "each => { const words = document.createRange(); words.selectNodeContents(each);"
+            "const room = each.getBoundingClientRect().width - parseFloat(getComputedStyle(each).paddingLeft);"
+            "return words.getBoundingClientRect().width > room; }"  # scrollWidth is rounded
+        )
+        assert page.run(f"{headings}.filter({cut}).map(each => each.textContent)") == []

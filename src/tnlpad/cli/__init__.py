@@ -7,6 +7,7 @@ Results go to stdout, progress and messages to stderr; `--json` prints exactly o
 import io
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -71,6 +72,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters gets "?" and not a traceback
+    # Of damaged EXIF and the like: what cannot be used is named by us, and what can be needs no word.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     # torch's threads wait for each other by spinning. Where other programs hold the cores too, each of hundreds of
     # short operations then waits for a turn of the scheduler: 50 ms in place of 0.4. Sleeping costs less.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.cleaned_files import SUFFIXES, WHY, Form, form_of, write_cleaned
+from tnlpad.cli.corrected_table import TableOfRun
 from tnlpad.cli.find_run import MOVED, judged_run, run_data
 from tnlpad.cli.options import table_words
 from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
@@ -34,12 +35,9 @@ def clean(
         Action, typer.Option(help="What happens to a label in doubt: the suggested one instead, or no such sample.")
     ] = "correct",
     confidence: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            metavar="SHARE",
-            min=0.5,
-            max=1.0,
-            help="Only labels that are wrong this probably; 0.9 by default, 1 is none.",
+            metavar="SHARE", help="Only labels that are wrong this probably: a share or a percentage; 0.9 by default."
         ),
     ] = None,
     review: Annotated[
@@ -53,8 +51,8 @@ def clean(
     """Write all samples as a table with the doubtful labels corrected or dropped.
 
     The label as it was given stays beside the new one, in original_label, and
-    a test part as it is. A table of numbers keeps all its columns, and text
-    its encoding and separator. `tnlpad train` takes the file as other data.
+    a test part as it is. A table keeps all its columns, and text its encoding
+    and separator. `tnlpad train` takes the file as other data.
     Where the network is too weak to be believed, only labels that you decided
     on are changed, unless you say --confidence.
 
@@ -67,8 +65,9 @@ def clean(
     known = sorted({suffix for each in SUFFIXES.values() for suffix in each})
     if out.is_dir() or out.suffix.lower() not in known:
         fail(f"--out {out}: name a file that ends in {', '.join(known)}.", code=2)
+    said = _probability(confidence)
     found = judged_run(run, runs)
-    least = _least_confidence(confidence, found, review, quiet)
+    least = _least_confidence(said, found, review, quiet)
     try:
         about = read_data_file(found.folder.path) or {}
         decided = _review(review, found)
@@ -81,21 +80,35 @@ def clean(
     form = form_of(about, rows)
     if out.suffix.lower() not in SUFFIXES[form]:
         fail(f"--out {out}: {WHY[form]}. Name a file that ends in {SUFFIXES[form][0]}.", code=2)
-    if form == "paths" and not any(os.path.exists(row.path or "") for row in rows):
+    if form in ("paths", "manifest") and not any(os.path.exists(row.path or "") for row in rows):
         fail(f"{about['path']} is gone, or the images that it leads to: such as {rows[0].path}. {MOVED}", code=3)
-    own = run_data(found.folder, quiet) if form not in ("paths", "ids") else None
+    own = run_data(found.folder, quiet) if form not in ("paths", "manifest", "ids") else None
     try:
-        write_cleaned(out, rows, form, about.get("path"), own)
+        table = _table_of(found, about) if form in ("table", "manifest") else None
+        write_cleaned(out, rows, table, own)
     except DataError as error:
         fail(str(error), code=3)
     except OSError as error:
         fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
     _warn(found, rows, least, quiet)
     if unused := len(about.get("left_out", ())):
-        fate = "stay as they are" if form == "table" else "are not in it"
+        fate = "stay as they are" if table is not None else "are not in it"
         say(f"{unused:,} samples that could not be trained on {fate}.", quiet)
     total = len(found.scores) + sum(row.split == "test" for row in rows)
     _tell(out, rows, total, _next(out, rows, form, about), quiet, as_json)
+
+
+def _probability(text: str | None) -> float | None:
+    if text is None:
+        return None
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / (1 if number == text.strip() else 100)
+    except ValueError:
+        share = -1
+    if not 0.5 <= share <= 1:
+        fail(f"--confidence {text}: write a share from 0.5 to 1, such as 0.9, or a percentage, such as 90%.", code=2)
+    return share
 
 
 def _least_confidence(said: float | None, found: "JudgedSamples", review: Path | None, quiet: bool) -> float:
@@ -142,21 +155,43 @@ def _rows(found: "JudgedSamples", action: Action, confidence: float, review: "Re
         yield from untouched(samples)
 
 
+def _table_of(found: "JudgedSamples", about: Mapping[str, Any]) -> TableOfRun:
+    from tnlpad.records.samples import read_samples
+
+    samples = read_samples(found.folder.path)
+    simulated = found.folder.config().get("noise") not in (None, "none")
+    labels = [None] * len(samples["id"]) if simulated else samples["label_name"]
+    return TableOfRun(
+        path=Path(about["path"]),
+        label=about.get("label_column"),
+        ignored=about.get("ignored", ()),
+        labels=dict(zip(samples["id"], labels, strict=True)),
+    )
+
+
 def _next(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, Any]) -> str | None:
     """The command that trains on what was written; None if nothing can."""
     import shlex
 
-    command = f"tnlpad train {shlex.quote(str(out))}"
-    if form == "table":
-        return " ".join([command, *map(shlex.quote, table_words(about.get("label_column"), about.get("ignored", ())))])
-    if form != "paths":
-        return None if form == "ids" else command
-    paths = [row.path for row in rows if row.path is not None]
-    folder = os.path.realpath(out.parent)
-    if os.path.commonpath([folder, *map(os.path.realpath, paths)]) == folder:
-        return command
+    command = ["tnlpad", "train", str(out)]
+    if form == "ids":
+        return None
+    if form in ("table", "manifest", "pictures"):
+        command += table_words(about.get("label_column"), about.get("ignored", ()))
+    if form in ("paths", "manifest") and (images := _folder_to_name(out, rows, form, about)) is not None:
+        command += ["--images", str(images)]
+    return shlex.join(command)
+
+
+def _folder_to_name(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, Any]) -> Path | None:
+    """What paths are relative to; None where that is the folder of what was written."""
     source = Path(about.get("images") or about["path"])
-    return f"{command} --images {shlex.quote(str(source if source.is_dir() else source.parent))}"
+    images = source if source.is_dir() else source.parent
+    folder = os.path.realpath(out.parent)
+    if form == "manifest":  # with the paths as they were
+        return None if os.path.realpath(images) == folder else images
+    paths = [os.path.realpath(row.path) for row in rows if row.path is not None]
+    return None if os.path.commonpath([folder, *paths]) == folder else images
 
 
 def _tell(out: Path, rows: "Sequence[Cleaned]", total: int, command: str | None, quiet: bool, as_json: bool) -> None:

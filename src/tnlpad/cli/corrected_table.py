@@ -1,17 +1,34 @@
 """A person's own table with its labels corrected, and everything else as it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tnlpad.data.own import OwnDataset
     from tnlpad.data.own.csv_table import TextForm
     from tnlpad.data.own.features import Table
     from tnlpad.data.own.manifest import Roles
     from tnlpad.suspects.cleaning import Cleaned
 
 ORIGINAL = "original_label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOfRun:
+    """The table that a run was trained on, as the run remembers it.
+
+    Args:
+        path: The file.
+        label: The column of the classes, if that was said.
+        ignored: Columns that were not to be looked at.
+        labels: Of every sample, by its id, the label that it had there; None where other labels were trained on.
+    """
+
+    path: Path
+    label: str | None
+    ignored: Sequence[str]
+    labels: Mapping[str, str | None]
 
 
 def is_table(source: Path | str) -> bool:
@@ -21,32 +38,41 @@ def is_table(source: Path | str) -> bool:
     return Path(source).suffix.lower() in SUFFIXES and not Path(source).is_dir()
 
 
-def form_like(source: Path | str | None) -> "TextForm":
-    """How the text of a table is written; as UTF-8 with commas if the source is none."""
-    from tnlpad.data.own.csv_table import TextForm, read_csv
-    from tnlpad.data.own.manifest import TEXT_SUFFIXES
-
-    if source is None or Path(source).suffix.lower() not in TEXT_SUFFIXES or not Path(source).is_file():
-        return TextForm()
-    return read_csv(Path(source))[1]
-
-
-def corrected_table(own: "OwnDataset", kept: "Sequence[Cleaned]") -> tuple[list[str], Iterator[list[Any]], "TextForm"]:
-    """The heading and the rows of the table that the data come from, and how text is written there.
+def corrected_table(source: TableOfRun, kept: "Sequence[Cleaned]") -> tuple[list[str], Iterator[list[Any]], "TextForm"]:
+    """The heading and the rows of the table, and how text is written there.
 
     A sample that is not kept is left out; a row that could not be used stays as it is. Where the table has no columns
-    of ids, parts and the labels as they were, these are added.
+    of ids, parts and the labels as they were, these are added. A table with other samples or labels than the run was
+    trained on is refused, since what was changed by hand would be lost.
     """
     from tnlpad.data.own.columns import without
     from tnlpad.data.own.manifest import ids_of, read_table, roles_of
 
-    table, text = read_table(own.source)
-    seen = {name: table[name] for name in without(own.ignored, table, own.source)}
-    roles = roles_of(seen, own.source, label=own.label_column)
-    ids = ids_of(seen, roles, own.source)
+    table, text = read_table(source.path)
+    seen = {name: table[name] for name in without(source.ignored, table, source.path)}
+    roles = roles_of(seen, source.path, label=source.label)
+    ids = ids_of(seen, roles, source.path)
+    assert roles.label is not None, "the run was trained on it"
+    _require_unchanged(table[roles.label], ids, source)
     added = {"id": roles.id, "split": roles.split, ORIGINAL: None}
     header = [*table, *(name for name, present in added.items() if present is None and name not in table)]
-    return header, _lines(table, roles, ids, header, {row.id: row for row in kept}, set(own.ids)), text
+    return header, _lines(table, roles, ids, header, {row.id: row for row in kept}, source.labels), text
+
+
+def _require_unchanged(labels: Sequence[Any], ids: Sequence[str], source: TableOfRun) -> None:
+    from tnlpad.data.errors import DataError
+    from tnlpad.data.own.labels import label_as_given
+
+    now = {name: str(label_as_given(value, source.path)) for name, value in zip(ids, labels, strict=True)}
+    for name, label in source.labels.items():
+        if name not in now or label not in (None, now[name]):
+            difference = "is no longer there"
+            if name in now and label is not None:
+                difference = f"had the label {label[:80]!r}, and now has {now[name][:80]!r}"
+            raise DataError(
+                f"{source.path} has changed since the run was trained on it: {name[:80]!r} {difference}. Restore it, "
+                "or train on it as it is now."
+            )
 
 
 def _lines(
@@ -55,7 +81,7 @@ def _lines(
     ids: Sequence[str],
     header: Sequence[str],
     kept: "dict[str, Cleaned]",
-    used: set[str],
+    used: "Mapping[str, Any]",
 ) -> Iterator[list[Any]]:
     assert roles.label is not None, "the run was trained on it"
     for place, name in enumerate(ids):

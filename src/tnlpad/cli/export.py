@@ -31,7 +31,6 @@ def export(
 
     Example: tnlpad export RUN --onnx --out model.onnx
     """
-    from tnlpad.experiments.shipped import load_shipped
     from tnlpad.records.store import RecordError
 
     if onnx == safetensors:
@@ -41,6 +40,8 @@ def export(
         fail(f"--out {path} is a folder: name a file in it.", code=2)
     folder = find_run(run, runs)
     say("Loading torch.", quiet)
+    from tnlpad.experiments.shipped import load_shipped
+
     try:
         shipped = load_shipped(folder)
         path.parent.mkdir(parents=True, exist_ok=True)

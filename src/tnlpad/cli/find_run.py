@@ -1,10 +1,13 @@
 """RUN on the command line: the folder of a finished run, or its name below the folder of all runs."""
 
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tnlpad.cli.data import progress_reporter
+from tnlpad.cli.options import table_words
 from tnlpad.cli.output import fail
 
 if TYPE_CHECKING:
@@ -24,13 +27,14 @@ def find_run(run: str, runs: Path) -> "RunFolder":
     folder = next((RunFolder(path) for path in candidates if (path / "config.json").is_file()), None)
     if folder is None:
         several = f" {len(close)} runs begin with it." if len(close) > 1 else ""
+        trained = f" Trained on it was {found}." if (found := _run_on(run, runs)) is not None else ""
         fail(
-            f"there is no run {run}, neither as a folder nor in {runs}.{several} Give the folder of a run, or its name "
-            "and --runs FOLDER.",
+            f"there is no run {run}, neither as a folder nor in {runs}.{several}{trained} Give the folder of a run, or "
+            "its name and --runs FOLDER.",
             code=3,
         )
     if not folder.finished:
-        fail(f"the run in {folder.path} is not finished. Go on with the command that began it.", code=3)
+        fail(f"the run in {folder.path} is not finished. Go on with {_command(folder)}.", code=3)
     return folder
 
 
@@ -82,6 +86,37 @@ def reopened(folder: "RunFolder", quiet: bool) -> "OwnDataset":
     if own.shape.fingerprint != about["fingerprint"]:
         raise DataError(f"{about['path']} has changed since the run in {folder.path} was trained on it. Restore it.")
     return own
+
+
+def _run_on(data: str, runs: Path) -> Path | None:
+    """The last of the finished runs on these data, which may have been named in place of it."""
+    from tnlpad.records.store import find_runs
+
+    here = os.path.abspath(data)
+    found = [each for each in find_runs(runs) if each.finished and _remembered(each).get("path") == here]
+    return max(found, key=lambda each: each.summary_file.stat().st_mtime).path if found else None
+
+
+def _remembered(folder: "RunFolder") -> Mapping[str, Any]:
+    """Of the person's own data that a run is about; nothing of published ones, or where that is damaged."""
+    from tnlpad.records.samples import read_data_file
+    from tnlpad.records.store import RecordError
+
+    try:
+        return read_data_file(folder.path) or {}
+    except RecordError:
+        return {}
+
+
+def _command(folder: "RunFolder") -> str:
+    """The one that goes on with a run on a person's own data, who may not remember how it was begun."""
+    about = _remembered(folder)
+    if not about:
+        return "the command that began it"
+    words = ["tnlpad", "train", about["path"], *table_words(about.get("label_column"), about.get("ignored", ()))]
+    words += ["--images", about["images"]] if about["images"] is not None else []
+    words += ["--config", str(folder.path / "config.json"), "--out", str(folder.path.parent)]
+    return f"`{shlex.join(words)}`"
 
 
 def _literal(text: str) -> str:

@@ -48,8 +48,6 @@ def predict(
     Example: tnlpad predict RUN photographs --out predictions.csv
     """
     from tnlpad.data.errors import DataError
-    from tnlpad.experiments.predict import predictions
-    from tnlpad.experiments.shipped import load_shipped
     from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError
 
@@ -59,11 +57,15 @@ def predict(
         refuse_to_overwrite(out, data, "--out")
     folder = find_run(run, runs)
     say("Loading torch.", quiet)
+    from tnlpad.experiments.predict import predictions
+    from tnlpad.experiments.shipped import load_shipped
+
     try:
         shipped = load_shipped(folder)
         classes = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
         inputs, left_out = _inputs(data, images, classes, shipped, root, quiet)
-        found = list(predictions(shipped, inputs))
+        with progress_reporter(quiet) as reporter:
+            found = list(predictions(shipped, inputs, reporter))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
     if out is not None:

@@ -24,6 +24,7 @@ from tnlpad.experiments.predict import class_probabilities, inputs_of_own, wante
 from tnlpad.experiments.run import run
 from tnlpad.experiments.shipped import Shipped
 from tnlpad.networks.pretrained import name_with_hash
+from tnlpad.records.samples import read_data_file
 from tnlpad.records.store import RunFolder
 from tnlpad.training.loop import Record
 
@@ -34,6 +35,7 @@ def train_on(
     out: Path,
     *,
     label: str | None,
+    ignore: Sequence[str],
     ids: Sequence[Any] | None,
     class_names: Sequence[str] | None,
     method: str,
@@ -49,7 +51,7 @@ def train_on(
 
     `keep_data` saves the samples beside the run, for commands that open its data again.
     """
-    own = open_samples(data, labels, label=label, ids=ids, class_names=class_names)
+    own = open_samples(data, labels, label=label, ids=ids, class_names=class_names, ignored=ignore)
     if own.problems:
         first = own.problems[0]
         warnings.warn(
@@ -72,6 +74,15 @@ def train_on(
         census_every=looks_every(config.epochs),
         on_epoch=on_epoch,
     )
+
+
+def finished_run(run: Path) -> tuple[RunFolder, str | None]:
+    """Its folder, and the column that had the labels, if that was said."""
+    folder = RunFolder(run)
+    if not folder.finished:
+        state = "is not finished: go on with the command that began it" if folder.begun else "is no folder of a run"
+        raise DataError(f"{run} {state}. Give the folder that `tnlpad train` names, or a result of `fit` with out=.")
+    return folder, (read_data_file(run) or {}).get("label_column")
 
 
 def _named(weights: Path | None) -> dict[str, str]:

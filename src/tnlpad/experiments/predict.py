@@ -13,9 +13,11 @@ from torch import Tensor
 
 from tnlpad.data import load
 from tnlpad.data.errors import DataError
+from tnlpad.data.in_threads import in_threads
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.listing import numbered_columns
 from tnlpad.data.pixels import Channels
+from tnlpad.data.reporting import SILENT, Reporter
 from tnlpad.data.stream import decode
 from tnlpad.experiments.shipped import Shipped
 from tnlpad.types import RawDataset
@@ -73,21 +75,22 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
     return Inputs(ids=own.ids, paths=own.paths, rows=rows)
 
 
-def predictions(shipped: Shipped, inputs: Inputs) -> Iterator[Prediction]:
+def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Prediction]:
     """One for each sample, in order."""
-    highest = (rows.max(1) for rows in class_probabilities(shipped, inputs))
+    highest = (rows.max(1) for rows in class_probabilities(shipped, inputs, reporter))
     best = chain.from_iterable(zip(shares.tolist(), labels.tolist(), strict=True) for shares, labels in highest)
     for sample, path, (share, label) in zip(inputs.ids, inputs.paths, best, strict=True):
         yield Prediction(id=sample, path=path, predicted=shipped.class_names[label], probability=round(share, 6))
 
 
 @torch.no_grad()
-def class_probabilities(shipped: Shipped, inputs: Inputs) -> Iterator[Tensor]:
+def class_probabilities(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Tensor]:
     """A row of probabilities for each sample, some samples at a time, on the CPU; the network may be elsewhere."""
     for start in range(0, len(inputs.ids), AT_ONCE):
         stop = min(start + AT_ONCE, len(inputs.ids))
         values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
         yield shipped.network(values.to(shipped.network.mean.device)).softmax(1).cpu()
+        reporter.progress("Predicting", stop, len(inputs.ids))
 
 
 def wanted_columns(shipped: Shipped) -> tuple[str, ...]:
@@ -110,8 +113,11 @@ def _from_files(files: Sequence[str | bytes], shipped: Shipped) -> Rows:
     side = shipped.shape[1]
     resize = shipped.config.resize or side
 
+    def one(row: int) -> NDArray[np.uint8]:
+        return decode(files[row], resize, side, channels=channels)
+
     def rows(start: int, stop: int) -> NDArray[Any]:
-        return np.stack([decode(files[row], resize, side, channels=channels) for row in range(start, stop)]) / 255
+        return np.stack(list(in_threads(one, range(start, stop), "Decoding images", SILENT))) / 255
 
     return rows
 

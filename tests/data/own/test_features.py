@@ -18,7 +18,7 @@ def test_columns_without_a_number_are_named_and_not_trained_on():
 
 
 def test_a_column_of_numbers_with_a_slip_is_refused():
-    with pytest.raises(DataError, match="'3,5' in column 'a', row 1, is no number"):
+    with pytest.raises(DataError, match=r"'3,5' in column 'a', row 1 \(the first is 0\), is no number"):
         features_of({"a": ["1", "3,5"], "b": ["1", "2"]}, WHERE)
 
 
@@ -37,8 +37,8 @@ def test_a_column_that_counts_the_rows_is_named():
     found = features_of({"passenger": counter, "age": counter[::-1]}, WHERE)
     assert found.columns == ("passenger", "age")
     assert found.notes == (
-        "columns that count the rows one by one are trained on: 'passenger'. Call one `id`, or remove it, unless that "
-        "says something about the classes.",
+        "columns that count the rows one by one are trained on: 'passenger'. Unless that says something about the "
+        "classes, leave them out: --ignore passenger (ignore= in Python).",
     )
     assert features_of({"few": counter[:9]}, WHERE).notes == ()
 
@@ -55,5 +55,13 @@ def test_wanted_columns_are_taken_by_name_and_in_their_order():
 def test_wanted_columns_that_are_missing_or_no_numbers_are_named():
     with pytest.raises(DataError, match=r"table has no column 'b' \(and 1 others\), .*; it has a, name\."):
         features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "b", "c"))
-    with pytest.raises(DataError, match="'x' in column 'name', row 0, is no number"):
+    with pytest.raises(DataError, match=r"'x' in column 'name', row 0 \(the first is 0\), is no number"):
         features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "name"))
+
+
+def test_rows_that_lack_a_number_are_counted_with_the_column_that_costs_most():
+    found = features_of({"a": ["1", "", "3"], "ca bin": ["", "", "7"], "b": ["1", "2", "3"]}, WHERE)
+    assert found.notes == (
+        "2 of 3 rows lack a number and are left out, 2 of them for want of 'ca bin': fill in what is missing, or leave "
+        "the column out: --ignore 'ca bin' (ignore= in Python).",
+    )

@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import pytest
 
@@ -211,3 +212,15 @@ def test_what_systems_leave_behind_is_no_image(tmp_path):
     save(tmp_path / "dog" / "2.JFIF", picture(8), format="JPEG")
     listing = read_folder(tmp_path)
     assert (listing.labels, listing.problems) == (["cat", "dog", "dog", "dog"], ())
+
+
+def test_a_table_beside_the_folders_is_pointed_at(tmp_path):
+    class_folders(tmp_path, count=1)
+    (tmp_path / ".hidden.csv").write_text("path,label")
+    assert read_folder(tmp_path).notes == ()
+    (tmp_path / "läbels.csv").write_text("path,label")
+    table = tmp_path / "läbels.csv"
+    assert read_folder(tmp_path).notes == (f"the folders are the classes: if {table} has them instead, name that.",)
+    shutil.rmtree(tmp_path / "dog")
+    with pytest.raises(DataError, match=r"has one class, 'cat', and a table\. Did you mean .*läbels\.csv\?"):
+        read_folder(tmp_path)

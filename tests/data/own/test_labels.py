@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tnlpad.data.errors import DataError
-from tnlpad.data.own.labels import as_number, encoded, label_as_given
+from tnlpad.data.own.labels import as_number, encoded, label_as_given, notes_on_classes
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,13 @@ def test_large_numbers_are_told_apart():
     assert as_number("9223372036854775808") != as_number("9223372036854775809")
     assert as_number("1.0") == as_number("01") == 1
     assert [as_number(text) for text in ("1_0", "nan", "inf", "x", "")] == [None] * 5
+
+
+def test_labels_that_name_samples_are_told_of():
+    names = [f"patient {number}" for number in range(12)]
+    assert list(notes_on_classes(np.arange(12), names)) == [
+        "12 samples have 12 different labels: do these name samples rather than classes?"
+    ]
+    assert list(notes_on_classes(np.arange(9), names)) == []  # too few to tell
+    assert list(notes_on_classes(np.arange(12) // 2, names)) == []
+    assert list(notes_on_classes(np.full(12, -1), ())) == []

@@ -13,7 +13,7 @@ def test_ids_as_given():
     with pytest.raises(DataError, match=r"data: the id '3' is there twice, .* Make ids different, or leave them out"):
         given_ids([3, "3"], "data")
     for missing in (None, ""):
-        with pytest.raises(DataError, match="data: row 1 has no id"):
+        with pytest.raises(DataError, match=r"data: row 1 \(the first is 0\) has no id"):
             given_ids(["a", missing], "data")
 
 

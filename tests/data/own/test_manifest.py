@@ -78,9 +78,9 @@ def test_parquet_is_read_as_csv_is(tmp_path):
         (["id,label", "1,a"], "neither a column `path` nor columns of numbers beside 'label'; it has id, label"),
         (["path,label"], "has no rows"),
         (["a,label", "x,1"], "neither a column `path` nor columns of numbers beside 'label'; it has a, label"),
-        (["a,label", "2,1", "x,1"], "'x' in column 'a', row 1, is no number"),
+        (["a,label", "2,1", "x,1"], r"'x' in column 'a', row 1 \(the first is 0\), is no number"),
         (["a,label,split", "1,2,somewhere"], "'somewhere' is no part of a dataset"),
-        (["id,a,label", "1,2,x", ",3,y"], "row 1 has no id. Give every sample one, or leave ids out"),
+        (["id,a,label", "1,2,x", ",3,y"], r"row 1 \(the first is 0\) has no id. Give every sample one"),
         (["image,label", "cat/0.png,x"], "'image' holds the names of image files: call it `path`"),
     ],
 )

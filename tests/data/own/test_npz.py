@@ -96,7 +96,7 @@ def test_the_array_of_labels_may_have_any_name(tmp_path):
             r"ids has the shape \(1,\); it must be a list of 2\. Correct it",
         ),
         ({"x": np.zeros((2, 3)), "y": [0, 1], "split": [["test"], [""]]}, r"split has the shape \(2, 1\); it must be"),
-        ({"x": np.zeros((2, 3)), "y": [0, 1], "ids": ["", "a"]}, "row 0 has no id"),
+        ({"x": np.zeros((2, 3)), "y": [0, 1], "ids": ["", "a"]}, r"row 0 \(the first is 0\) has no id"),
         (
             {"x": np.zeros((2, 3)), "y": [0, 1], "classes": 2},
             r"classes has the shape \(\); it must be a list with a name",

@@ -59,6 +59,11 @@ def without(ignored: Sequence[str], columns: Iterable[str], where: Path) -> list
     return [name for name in names if name not in found.values()]
 
 
+def how_to_ignore(name: str) -> str:
+    """What to say so that a column is not looked at."""
+    return f"--ignore {shlex.quote(name[:80])} (ignore= in Python)"
+
+
 def require_different(names: Sequence[str], path: Path) -> None:
     """A name stands for one column."""
     if len(set(names)) < len(names):

@@ -7,7 +7,7 @@ fingerprint of every id, label, part and content: a run belongs to data with thi
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class OwnDataset:
         problems: What was left out.
         notes: What else their owner should know.
         ignored: Columns of a table that were not looked at, since that was said.
+        further: Of a table of pictures, the columns that were not looked at, as an Arrow table.
     """
 
     source: Path
@@ -94,6 +95,7 @@ class OwnDataset:
     notes: tuple[str, ...]
     shape: DataShape
     ignored: tuple[str, ...] = ()
+    further: Any = None
 
     @property
     def paths(self) -> tuple[str | None, ...]:

@@ -6,6 +6,7 @@ of; a column without any number (names, comments, dates) is not trained on, and 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.errors import DataError
-from tnlpad.data.own.columns import is_no_feature, listed
+from tnlpad.data.own.columns import how_to_ignore, is_no_feature, listed
 from tnlpad.data.own.numbers import holds_numbers, numbers_of
 from tnlpad.data.own.paths import is_image_name
 
@@ -44,7 +45,8 @@ def features_of(table: Table, where: Path, wanted: Sequence[str] = ()) -> Featur
     numbers = np.stack([numbers_of(table[name], name, where) for name in columns], axis=1)
     taken = set(columns)
     ignored = [name for name in table if name not in taken]
-    notes = _on_unwanted(ignored) if wanted else (*_on_ignored(ignored), *_on_counters(columns, numbers))
+    about = (_on_ignored(ignored), _on_counters(columns, numbers), _on_gaps(columns, numbers))
+    notes = _on_unwanted(ignored) if wanted else chain.from_iterable(about)
     return Features(columns=tuple(columns), numbers=numbers, notes=tuple(notes))
 
 
@@ -96,9 +98,21 @@ def _on_counters(columns: Sequence[str], numbers: NDArray[np.float32]) -> Iterat
         counters = [name for name, each in zip(columns, numbers.T, strict=True) if (np.diff(each) == 1).all()]
         if counters:
             yield (
-                f"columns that count the rows one by one are trained on: {_quoted(counters)}. Call one `id`, or "
-                "remove it, unless that says something about the classes."
+                f"columns that count the rows one by one are trained on: {_quoted(counters)}. Unless that says "
+                f"something about the classes, leave them out: {how_to_ignore(counters[0])}."
             )
+
+
+def _on_gaps(columns: Sequence[str], numbers: NDArray[np.float32]) -> Iterator[str]:
+    """A column that is mostly empty would take most rows with it."""
+    missing = ~np.isfinite(numbers)
+    if missing.any():
+        most = int(missing.sum(0).argmax())
+        yield (
+            f"{missing.any(1).sum():,} of {len(numbers):,} rows lack a number and are left out, "
+            f"{missing[:, most].sum():,} of them for want of {columns[most][:80]!r}: fill in what is missing, or "
+            f"leave the column out: {how_to_ignore(columns[most])}."
+        )
 
 
 def _quoted(names: Sequence[str]) -> str:

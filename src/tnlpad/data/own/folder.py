@@ -55,7 +55,11 @@ def read_folder(folder: Path) -> Listing:
         parts=found.parts if parts is not None else None,
         files=found.files,
         problems=tuple(found.problems),
-        notes=(*found.notes(), *(_note_on_classes(folder, classes) if parts is None else ())),
+        notes=(
+            *found.notes(),
+            *(_note_on_classes(folder, classes) if parts is None else ()),
+            *_note_on_tables(folder),
+        ),
     )
 
 
@@ -142,6 +146,12 @@ def _note_on_classes(folder: Path, classes: set[str]) -> tuple[str, ...]:
     )
 
 
+def _note_on_tables(folder: Path) -> Iterator[str]:
+    """A table of paths and labels often lies beside the folders that its images are in."""
+    if tables := _tables(folder, "*"):
+        yield f"the folders are the classes: if {_shown(str(tables[0]))} has them instead, name that."
+
+
 def _some(names: set[str]) -> str:
     shown = [_shown(name)[:80] for name in sorted(names)[:MOST_SHOWN]]
     return ", ".join(shown) + (", …" if len(names) > MOST_SHOWN else "")
@@ -172,13 +182,16 @@ def _nothing_found(folder: Path, found: _Found) -> str:
             f"{folder}: none of {len(found.problems):,} images can be used; {first.id} {first.reason}. Copy the files "
             "into the folder."
         )
-    files = (path for pattern in ("*", "*/*") for path in sorted(folder.glob(pattern)))
-    tables = [path for path in files if path.suffix.lower() in TABLES]
-    if tables:
+    if tables := _tables(folder, "*", "*/*"):
         return f"{folder} holds no images in a folder for each class. Did you mean {_meant(folder, tables)}?"
     if found.loose:
         return f"{folder} holds images without a folder for each class. Make one per class, or list them in a CSV file."
     return " ".join([f"{folder} holds no folder with images: there must be one for each class.", *found.notes()])
+
+
+def _tables(folder: Path, *patterns: str) -> list[Path]:
+    files = (path for pattern in patterns for path in sorted(folder.glob(pattern)))
+    return [path for path in files if path.suffix.lower() in TABLES and not path.name.startswith(".")]
 
 
 def _meant(folder: Path, tables: list[Path]) -> str:
@@ -194,6 +207,8 @@ def _require_classes(folder: Path, label: str) -> None:
         inner = inner / below[0]
     if below:
         raise DataError(f"{folder} has one class, {label!r}. Did you mean {inner}, which holds several folders?")
+    if tables := _tables(folder, "*"):
+        raise DataError(f"{folder} has one class, {label!r}, and a table. Did you mean {_shown(str(tables[0]))}?")
 
 
 def _shown(name: str) -> str:

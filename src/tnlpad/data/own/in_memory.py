@@ -15,7 +15,7 @@ from PIL import Image
 
 from tnlpad.data.errors import DataError
 from tnlpad.data.own.arrays import listing_of_arrays, one_label_each
-from tnlpad.data.own.columns import ID_COLUMNS, column_called
+from tnlpad.data.own.columns import ID_COLUMNS, column_called, without
 from tnlpad.data.own.dataset import OwnDataset
 from tnlpad.data.own.dataset_objects import (
     gathered,
@@ -41,6 +41,7 @@ def open_samples(
     class_names: Sequence[str] | None = None,
     labelled: bool = True,
     columns: Sequence[str] = (),
+    ignored: Sequence[str] = (),
 ) -> OwnDataset:
     """Samples of any kind, with their labels as given.
 
@@ -53,18 +54,25 @@ def open_samples(
         class_names: What the labels 0, 1, 2 … are called.
         labelled: Whether samples must have labels; without, none are looked at.
         columns: Of tables, the features to take, whatever else there is; all that there are when not given.
+        ignored: Of tables of numbers, in a file or of pandas, columns to read as if they were not there.
     """
     if holds_labels(data):
         for name, value in (("labels", labels), ("ids", ids), ("class_names", class_names)):
             if value is not None:
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
-        return open_dataset(Path(data), label=label, labelled=labelled, columns=columns)
+        return open_dataset(Path(data), label=label, labelled=labelled, columns=columns, ignored=ignored)
+    if ignored and not _is_pandas(data):
+        raise DataError(
+            f"ignore={ignored[0]!r} is for tables of numbers, in a file or of pandas, and {_kind(data)} is none: leave "
+            "it out."
+        )
     if is_hugging_face_dataset(data):
         return dataset_of(listing_of_hugging_face(data, label, labelled, columns), IN_MEMORY, labelled=labelled)
     names = tuple(str(name) for name in class_names) if class_names is not None else None
-    if hasattr(data, "columns"):
-        return dataset_of(_of_table(data, labels, label, ids, names, labelled, columns), IN_MEMORY, labelled=labelled)
+    if _is_pandas(data):
+        listing = _of_table(data, labels, label, ids, names, labelled, columns, ignored)
+        return dataset_of(listing, IN_MEMORY, labelled=labelled)
     if label is not None and labelled:
         raise DataError(f"label={label!r} names a column, and {_kind(data)} has none: give its labels as `labels`.")
     if is_torch_dataset(data):
@@ -78,6 +86,10 @@ def holds_labels(data: Any) -> bool:
     return isinstance(data, (str, os.PathLike)) or is_hugging_face_dataset(data) or is_torch_dataset(data)
 
 
+def _is_pandas(data: Any) -> bool:
+    return hasattr(data, "columns") and not is_hugging_face_dataset(data)
+
+
 def _of_table(
     data: Any,
     labels: Any,
@@ -86,12 +98,14 @@ def _of_table(
     class_names: tuple[str, ...] | None,
     labelled: bool,
     columns: Sequence[str],
+    ignored: Sequence[str],
 ) -> Listing:
     """A table of pandas, which is read as one in a file; its labels may be beside it."""
     if labelled and labels is not None and label is not None:
         raise DataError(f"labels are given, and so is label={label!r}: leave one of them out.")
     given = one_label_each(labels_of(labels), data, IN_MEMORY) if labelled and labels is not None else None
     table = columns_of(data)
+    table = {name: table[name] for name in without(ignored, table, IN_MEMORY)}
     if ids is not None:
         others = {name: values for name, values in table.items() if column_called(ID_COLUMNS, [name]) is None}
         table = {**others, ID_COLUMNS[0]: np.array(_names(ids, len(data)))}

@@ -11,6 +11,7 @@ from tnlpad.data.errors import DataError
 from tnlpad.types import Labels
 
 Label = str | int  # a name, or the place of one where names are given beside the labels
+FEWEST_TO_JUDGE = 10  # samples, of which it is no chance that most are alone in their class
 WORDS_FOR_NOTHING = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}  # as programs write a field without a value
 
 
@@ -61,8 +62,11 @@ def encoded(labels: Sequence[Label], class_names: tuple[str, ...] | None) -> tup
     return np.array([place[each] if isinstance(each, str) else each for each in labels], dtype=np.int64), class_names
 
 
-def notes_on_classes(class_names: Sequence[str]) -> Iterator[str]:
+def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str]:
     """What is odd about classes, and may be a mistake."""
+    different = len(np.unique(labels))
+    if len(labels) >= FEWEST_TO_JUDGE and different > len(labels) / 2:
+        yield f"{len(labels):,} samples have {different:,} different labels: do these name samples rather than classes?"
     nothing = [name for name in class_names if name.lower() in WORDS_FOR_NOTHING]
     if nothing:
         yield f"words for no value count as classes ({', '.join(nothing)}): leave labels empty where there is none."

@@ -38,6 +38,7 @@ class Listing:
         class_names: Where labels are numbers that stand for names.
         problems: What was left out so far.
         notes: What the owner should know and nothing was left out for.
+        further: Of a table of pictures, the columns that are not looked at, as an Arrow table.
     """
 
     ids: Sequence[str]
@@ -50,6 +51,7 @@ class Listing:
     class_names: tuple[str, ...] | None = None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    further: Any = None
 
 
 def unique(ids: Sequence[str]) -> list[str]:
@@ -83,7 +85,9 @@ def given_ids(values: Iterable[Any], where: Path | str, *, must_differ: bool = T
     if not must_differ:
         return unique(ids)
     if "" in ids:
-        raise DataError(f"{where}: row {ids.index('')} has no id. Give every sample one, or leave ids out.")
+        raise DataError(
+            f"{where}: row {ids.index('')} (the first is 0) has no id. Give every sample one, or leave ids out."
+        )
     require_unique(ids, where)
     return ids
 

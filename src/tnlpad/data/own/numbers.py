@@ -2,7 +2,6 @@
 
 import math
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.errors import DataError
+from tnlpad.data.own.columns import how_to_ignore
 from tnlpad.data.own.labels import WORDS_FOR_NOTHING
 
 WORDS = dict.fromkeys(("", *WORDS_FOR_NOTHING), math.nan) | {"true": 1.0, "false": 0.0}
@@ -45,9 +45,9 @@ def _number(value: Any, name: str, row: int, where: Path) -> float:
         return _plain(value)
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"{where}: {str(value)[:80]!r} in column {name[:80]!r}, row {row}, is no number. Features are numbers, "
-            "with a point before decimals, and empty where there is none: correct or encode the column, or leave it "
-            f"out: --ignore {shlex.quote(name[:80])}."
+            f"{where}: {str(value)[:80]!r} in column {name[:80]!r}, row {row} (the first is 0), is no number. Features "
+            "are numbers, with a point before decimals, and empty where there is none: correct or encode the column, "
+            f"or leave it out: {how_to_ignore(name)}."
         ) from error
 
 

@@ -70,7 +70,8 @@ def listing_of_tables(
         table = joined(list(pieces.values()), folder)
     ids = _ids(pieces) if sample is None else given_ids(values_of(table, sample, folder), folder, must_differ=labelled)
     values = values_of(table, classes, folder) if classes is not None and labelled else [None] * len(ids)
-    unused = [name for name in free if name not in (sample, split, *OTHER_LABELS)]
+    kept = [name for name in free if name not in (sample, split)]
+    unused = [name for name in kept if name not in OTHER_LABELS]
     note = f"pictures are those of the column {image!r}; other columns are not looked at: {listed(unused)}."
     return Listing(
         ids=ids,
@@ -79,6 +80,7 @@ def listing_of_tables(
         files=Pictures(table.column(image), follow_paths),
         class_names=names,
         notes=(note,) if unused else (),
+        further=table.select(kept) if kept else None,
     )
 
 

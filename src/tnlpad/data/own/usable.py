@@ -64,7 +64,8 @@ def dataset_of(
         seen=seen or None,
         digests=digests,
         problems=problems,
-        notes=(*listing.notes, *notes_on_classes(class_names)),
+        further=_rows(listing.further, kept),
+        notes=(*listing.notes, *notes_on_classes(labels, class_names)),
         shape=DataShape(
             fingerprint=fingerprint(kind, ids, labels, class_names, parts, digests),
             kind=kind,
@@ -112,6 +113,10 @@ def _sorted_out(
         notes = "".join(f" Note: {note}" for note in listing.notes)
         raise DataError(f"{source}: none of its {len(looked):,} samples can be used; {reason}.{notes}")
     return kept, tuple(problems)
+
+
+def _rows(table: Any, kept: Sequence[int]) -> Any:
+    return table if table is None or len(table) == len(kept) else table.take(kept)
 
 
 def _digest(looked: Looked) -> bytes:
