@@ -20,6 +20,7 @@ import tnlpad
 import tnlpad.experiments.run as running
 import tnlpad.records.store as store
 import tnlpad.training.checkpoint as checkpoint
+from tests.methods.problems import EARLY
 from tnlpad.data import load
 from tnlpad.experiments.config import command, configure
 from tnlpad.experiments.run import run
@@ -92,9 +93,9 @@ def test_a_finished_run_is_left_as_it_is(tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_leaves_a_complete_record(method, tmp_path):
     """And goes on after a stop as if there had been none."""
-    # SELF might end sooner if its first filter came after a single epoch, and DivideMix must come to divide.
-    short = {"self": {"first_share": 0.7}, "dividemix": {"warmup_epochs": 1}}
-    config = small(method, **short.get(method.removesuffix("+tnlpad"), {}))
+    # SELF might end sooner if its first filter came after a single epoch.
+    filtering = {"first_share": 0.7} if method.startswith("self") else {}
+    config = small(method, **filtering, **EARLY.get(method, {}))
     whole = run(config, tmp_path / "whole")
     summary, epochs = whole.summary(), whole.epochs()
     assert [record["epoch"] for record in epochs] == [1, 2, 3]

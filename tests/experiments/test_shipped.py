@@ -5,6 +5,7 @@ from torch import nn
 
 from tests.experiments.test_own_data import blobs
 from tests.experiments.test_run import small
+from tests.methods.problems import EARLY
 from tnlpad.data.catalogue import find
 from tnlpad.data.own import open_dataset
 from tnlpad.experiments.config import configure
@@ -43,8 +44,7 @@ def assert_it_scores_as_the_record_says(folder):
 @pytest.mark.parametrize("method", METHODS)
 def test_it_is_the_one_that_the_run_judged(method, tmp_path):
     """One network, or the two of DivideMix as one."""
-    short = {"epochs": 2, **({"warmup_epochs": 1} if "dividemix" in method else {})}
-    assert_it_scores_as_the_record_says(run(small(method, **short), tmp_path))
+    assert_it_scores_as_the_record_says(run(small(method, epochs=2, **EARLY.get(method, {})), tmp_path))
 
 
 class Boosted(nn.Module):

@@ -31,6 +31,14 @@ QUICK: dict[str, dict[str, object]] = {
     "dividemix+tnlpad": {"warmup_epochs": 2, "rampup_epochs": 2, "averaged_losses": 2},
 }
 
+# Those without which a run of two epochs would end before a method begins.
+EARLY: dict[str, dict[str, object]] = {
+    "coteaching_plus": {"init_epoch": 1},
+    "adacorr": {"start_epoch": 0, "update_epoch": 1},
+    "dividemix": {"warmup_epochs": 1},
+    "dividemix+tnlpad": {"warmup_epochs": 1},
+}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:

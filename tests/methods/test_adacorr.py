@@ -83,7 +83,7 @@ def test_labels_are_remembered_before_that_epochs_correction():
 def test_the_step_by_hand():
     """The cross entropy is that of the corrected label, the retro loss that of the remembered one."""
     margins = [LN3, LN9]
-    method = build("adacorr", table_setup(margins), start_epoch=0, rho=0.8, epsilon=0.1)
+    method = build("adacorr", table_setup(margins), start_epoch=0, update_epoch=0, rho=0.8, epsilon=0.1)
     clock = Clock(epoch=1, epochs=1)
     method.begin_epoch(clock)
     method.labels.copy_(torch.tensor([0, 1]))
@@ -100,7 +100,7 @@ def test_the_step_by_hand():
 
 def test_predictions_are_kept_by_sample_and_epoch():
     problem = blobs()
-    method = build("adacorr", setup_for(problem, sgd={"lr": 0.0}), window=2, start_epoch=50, update_epoch=50)
+    method = build("adacorr", setup_for(problem, sgd={"lr": 0.0}), window=2, start_epoch=5, update_epoch=5)
     train(method, problem, 1)
     with torch.no_grad():
         expected = method.network(problem.points).softmax(1)
@@ -108,6 +108,13 @@ def test_predictions_are_kept_by_sample_and_epoch():
     assert not method.predictions[:, 1].any()
     train(method, problem, range(2, 3))
     torch.testing.assert_close(method.predictions[:, 1], expected)
+
+
+def test_a_run_that_would_end_before_the_first_correction_is_refused():
+    setup = setup_for(blobs())
+    build("adacorr", setup, start_epoch=2, update_epoch=setup.epochs - 1)
+    with pytest.raises(ValueError, match=f"a run of {setup.epochs} epochs would never correct a label"):
+        build("adacorr", setup, start_epoch=2, update_epoch=setup.epochs)
 
 
 def test_before_its_start_it_is_plain_training():

@@ -56,3 +56,10 @@ def test_before_its_start_it_is_coteaching():
 def test_a_negative_start_is_refused():
     with pytest.raises(ValueError, match="init_epoch=-1"):
         build("coteaching_plus", setup_for(blobs()), init_epoch=-1)
+
+
+def test_a_run_that_would_be_coteaching_to_its_end_is_refused():
+    setup = setup_for(blobs())
+    build("coteaching_plus", setup, init_epoch=setup.epochs - 1)
+    with pytest.raises(ValueError, match=f"a run of {setup.epochs} epochs would be Co-teaching to its end"):
+        build("coteaching_plus", setup, init_epoch=setup.epochs)

@@ -80,6 +80,11 @@ class Adacorr:
 
     def __init__(self, config: AdacorrConfig, setup: Setup) -> None:
         _check(config, setup.num_classes)
+        if config.update_epoch >= setup.epochs:
+            raise ValueError(
+                f"update_epoch={config.update_epoch}: a run of {setup.epochs} epochs would never correct a label. Give "
+                "it more epochs, or choose start_epoch and update_epoch earlier."
+            )
         self.config = config
         self.network = setup.network(0)
         self.optimizers: Sequence[Optimizer] = [torch.optim.SGD(self.network.parameters(), **setup.sgd)]

@@ -40,6 +40,11 @@ class CoteachingPlus:
     def __init__(self, config: CoteachingPlusConfig, setup: Setup) -> None:
         if config.init_epoch < 0:
             raise ValueError(f"init_epoch={config.init_epoch}: must be 0 or more epochs of plain Co-teaching.")
+        if config.init_epoch >= setup.epochs:
+            raise ValueError(
+                f"init_epoch={config.init_epoch}: a run of {setup.epochs} epochs would be Co-teaching to its end. Give "
+                "it more epochs, or choose init_epoch earlier."
+            )
         self.config = config
         self.peers = Peers(config, setup, "coteaching_plus")
         self.optimizers: Sequence[Optimizer] = self.peers.optimizers

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tests.data.small_data import real_root
 from tests.experiments.prepare.file_trees import CLASSES, CPU, TEST, small, write_food101
 from tests.experiments.test_run import Stop, content, how_it_ended, stop_after
+from tests.methods.problems import EARLY
 from tnlpad.cli import app
 from tnlpad.data import load
 from tnlpad.data.errors import DataError
@@ -24,7 +25,7 @@ from tnlpad.types import RawDataset
 
 @pytest.mark.parametrize("method", ["tnlpad", "cnlcu", "adacorr"])
 def test_a_run_leaves_a_complete_record_and_goes_on_after_a_stop(root, tmp_path, method):
-    config = small(method)
+    config = small(method, **EARLY.get(method, {}))
     whole = run(config, tmp_path / "whole", root=root)
     summary, epochs = whole.summary(), whole.epochs()
     assert summary["samples"] == {"train": 32, "validation": 4, "test": TEST * len(CLASSES)}
