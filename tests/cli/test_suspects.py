@@ -58,7 +58,7 @@ def test_every_format_is_written(run, tmp_path):
         assert len(list(csv.DictReader(file))) == document["suspects"]
 
 
-@pytest.mark.parametrize(("limit", "code"), [("1%", 4), ("1", 4), ("99%", 0)])
+@pytest.mark.parametrize(("limit", "code"), [("1%", 4), ("0.5%", 4), ("1", 4), ("99%", 0)])
 def test_a_pipeline_can_fail_on_findings(run, limit, code):
     assert asked(run, "--fail-on", limit).exit_code == code
 
@@ -79,6 +79,7 @@ def test_a_pipeline_is_told_when_nothing_can_be_said(run, tmp_path, limit):
     [
         (["--fail-on", "many"], "percentage"),
         (["--fail-on", "0"], "percentage"),
+        (["--fail-on", "0.05"], "is that 0.05% or 5%?"),
         (["--format", "csv"], "add --out"),
         (["--format", "docx", "--out", "x"], "choose of"),
         (["--format", ",", "--out", "x"], "empty"),

@@ -123,11 +123,11 @@ def _about_classes(found: "Inspection") -> Iterator[str]:
     if found.imbalance >= STRONG_IMBALANCE:
         yield f"imbalance: the largest class has {found.imbalance:,.0f} times the samples of the smallest"
     if found.single:
-        yield f"one sample: {len(found.single):,} classes have a single sample ({_some(found.single)})"
+        yield f"classes with a single sample: {len(found.single):,} ({_some(found.single)})"
     if found.empty:
-        yield f"no sample: {len(found.empty):,} classes have none ({_some(found.empty)})"
+        yield f"classes without a sample: {len(found.empty):,} ({_some(found.empty)})"
     if found.untrained:
-        yield f"not trained on: {len(found.untrained):,} classes are in other parts only ({_some(found.untrained)})"
+        yield f"classes in other parts only, not trained on: {len(found.untrained):,} ({_some(found.untrained)})"
     for names in found.alike[:SHOWN]:
         difference = "differ in capitals, spaces or accents at most, or are the same number"
         yield f"named alike: {_some(names)} {difference}, and count as {len(names)}"

@@ -84,6 +84,8 @@ def _share(text: str | None) -> float | None:
         percent = -1
     if not 0 < percent <= 100:
         fail(f"--fail-on {text}: write a percentage above 0 and up to 100, such as 5%.", code=2)
+    if percent < 1 and "%" not in text:  # elsewhere a share is 0.05
+        fail(f"--fail-on {text}: is that {percent:g}% or {100 * percent:g}%? Write it with the percent sign.", code=2)
     return percent / 100
 
 
