@@ -283,7 +283,8 @@ def page() -> str:
         (LOADER_HEAD, "loader", each(loader_lines)),
         (ASKING_HEAD, "asking", each(asking_table)),
     )
-    return "".join(head + tables(records(name)) for head, name, tables in sections if records(name) or head is HEAD)
+    shown = ((head, tables(records(name))) for head, name, tables in sections)
+    return "".join(head + text for head, text in shown if text or head is HEAD)
 
 
 def each(table: Callable[[dict], str]) -> Callable[[list[dict]], str]:

@@ -14,7 +14,6 @@ from torch.utils.data import Dataset, TensorDataset
 import tnlpad
 from tests.cli.trained import asked
 from tests.data.own_files import class_folders, picture
-from tnlpad.records.store import RecordError
 from tnlpad.suspects.listing import Suspect
 
 SHORT = {"epochs": 2}
@@ -405,7 +404,7 @@ def test_what_is_no_finished_run_is_not_loaded(tmp_path):
     with pytest.raises(tnlpad.DataError, match="runs is no folder of a run"):
         tnlpad.load(tmp_path / "runs")
     (run / "model.safetensors").write_bytes(b"x")
-    with pytest.raises(RecordError, match=r"model\.safetensors cannot be used"):
+    with pytest.raises(tnlpad.DataError, match=r"model\.safetensors cannot be used"):
         tnlpad.load(run)
     (run / "summary.json").unlink()
     with pytest.raises(tnlpad.DataError, match="is not finished: go on with the command that began it"):

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tnlpad.experiments.own_fit import finished_run, probabilities, train_on
+from tnlpad.experiments.own_fit import damage_as_data_error, finished_run, probabilities, train_on
 from tnlpad.experiments.shipped import Shipped, load_shipped
 from tnlpad.suspects.judged import JudgedSamples, judged
 from tnlpad.suspects.listing import Suspect
@@ -123,10 +123,11 @@ def load(run: str | PathLike[str]) -> "Result":
         run: Its folder.
 
     Raises:
-        tnlpad.DataError: There is no such run, or it is not finished.
+        tnlpad.DataError: There is no such run, it is not finished, kept no scores, or is damaged.
     """
-    folder, label = finished_run(Path(run))
-    return _result(judged(folder), label)
+    with damage_as_data_error():
+        folder, label = finished_run(Path(run))
+        return _result(judged(folder), label)
 
 
 def _result(found: JudgedSamples, label: str | None) -> "Result":

@@ -336,6 +336,7 @@ def test_what_lies_beside_pictures_comes_back(tmp_path):
     columns = {
         "photo": [*contents[:4], b"damaged", *contents[5:]],
         "source": [f"camera {k}" for k in range(24)],
+        "image": [f"scan {k}" for k in range(24)],
         "label": [None] * 24,
         "kind": ["cat", "dog"] * 12,
         "split": ["test", "train", "train"] * 8,
@@ -350,12 +351,13 @@ def test_what_lies_beside_pictures_comes_back(tmp_path):
     written = document("clean", run, "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
     assert written["next"] == f"tnlpad train {out} --label kind"
     table = pq.read_table(out).to_pydict()
-    assert set(table) == {"image", "id", *columns} - {"photo"}
+    assert set(table) == {"id", *columns}
     assert sorted(table["source"]) == sorted(f"camera {k}" for k in range(24) if k not in (2, 4))
     for row, name in enumerate(table["source"]):
         place = int(name.split()[1])
-        assert table["image"][row]["bytes"] == contents[place]
+        assert table["photo"][row]["bytes"] == contents[place]
         assert table["mask"][row] == contents[23 - place]
+        assert table["image"][row] == f"scan {place}"
         assert table["kind"][row] == ("ape" if place == 1 else columns["kind"][place])
         assert table["day"][row] == columns["day"][place]
     assert set(table["original_label"]) == {"bird"}

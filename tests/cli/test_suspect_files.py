@@ -50,12 +50,38 @@ def test_published_data_have_one_where_scores_are_asked_for(tmp_path):
     assert (scored / "suspects" / "index.html").is_file()
 
 
-def test_a_list_that_cannot_be_written_leaves_the_run_finished(tmp_path):
+@pytest.mark.parametrize("form", [[], ["--json", "-q"]])
+def test_a_list_that_cannot_be_written_leaves_the_run_finished_and_shown(tmp_path, form):
     data = own_data(tmp_path, "folder")
     run = tmp_path / "runs" / trained(data, tmp_path / "elsewhere").name
     run.mkdir(parents=True)
     (run / "suspects").write_text("in the way")
-    result = asked(*words(data, tmp_path / "runs"))
+    result = asked(*words(data, tmp_path / "runs"), *form)
     assert result.exit_code == 1
-    assert f"cannot write into {run / 'suspects'}" in result.stderr
+    assert f"File exists: '{run / 'suspects'}'. The finished run is kept" in result.stderr
+    assert run.name in result.stdout
     assert (run / "summary.json").is_file()
+
+
+def test_what_lies_there_stays_when_the_run_is_shown_again(tmp_path):
+    data = own_data(tmp_path, "folder")
+    listed = trained(data, tmp_path / "runs") / "suspects" / "suspects.csv"
+    listed.write_text("mine")
+    trained(data, tmp_path / "runs")
+    assert listed.read_text() == "mine"
+
+
+def test_damaged_scores_are_told_of_however_quiet(tmp_path):
+    data = own_data(tmp_path, "folder")
+    scores = trained(data, tmp_path / "runs") / "scores.parquet"
+    scores.write_bytes(scores.read_bytes()[:100])
+    result = asked(*words(data, tmp_path / "runs"), "-q")
+    assert result.exit_code == 0
+    assert "No list of suspects: " in result.stderr
+
+
+def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.cli.shown_samples.reopened", lambda *_: pytest.fail("opened twice"))
+    for kind in ("features", "images"):
+        (tmp_path / kind).mkdir()
+        trained(own_data(tmp_path / kind, kind), tmp_path / "runs")

@@ -130,6 +130,14 @@ def test_an_unfinished_run_on_own_data_is_gone_on_with_by_the_command_that_is_na
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
+def test_no_command_is_made_up_where_the_file_of_weights_is_not_known(tmp_path):
+    run = trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "pretrained": "w-8aa59cf0"}))
+    (run / "summary.json").unlink()
+    assert "Go on with the command that began it." in asked(run).stderr
+
+
 def test_a_run_without_scores_is_said(run):
     (run / "scores.parquet").unlink()
     result = asked(run)

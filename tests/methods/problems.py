@@ -34,7 +34,7 @@ QUICK: dict[str, dict[str, object]] = {
 # Those without which a run of two epochs would end before a method begins.
 EARLY: dict[str, dict[str, object]] = {
     "coteaching_plus": {"init_epoch": 1},
-    "adacorr": {"start_epoch": 0, "update_epoch": 1},
+    "adacorr": {"start_epoch": 0, "update_epoch": 0},
     "dividemix": {"warmup_epochs": 1},
     "dividemix+tnlpad": {"warmup_epochs": 1},
 }

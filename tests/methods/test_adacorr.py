@@ -1,6 +1,7 @@
 """AdaCorr's test and retro loss by hand, its calendar, and where it is plain training."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -83,7 +84,9 @@ def test_labels_are_remembered_before_that_epochs_correction():
 def test_the_step_by_hand():
     """The cross entropy is that of the corrected label, the retro loss that of the remembered one."""
     margins = [LN3, LN9]
-    method = build("adacorr", table_setup(margins), start_epoch=0, update_epoch=0, rho=0.8, epsilon=0.1)
+    method = build(
+        "adacorr", replace(table_setup(margins), epochs=2), start_epoch=0, update_epoch=0, rho=0.8, epsilon=0.1
+    )
     clock = Clock(epoch=1, epochs=1)
     method.begin_epoch(clock)
     method.labels.copy_(torch.tensor([0, 1]))
@@ -112,9 +115,9 @@ def test_predictions_are_kept_by_sample_and_epoch():
 
 def test_a_run_that_would_end_before_the_first_correction_is_refused():
     setup = setup_for(blobs())
-    build("adacorr", setup, start_epoch=2, update_epoch=setup.epochs - 1)
+    build("adacorr", setup, start_epoch=2, update_epoch=setup.epochs - 2)
     with pytest.raises(ValueError, match=f"a run of {setup.epochs} epochs would never correct a label"):
-        build("adacorr", setup, start_epoch=2, update_epoch=setup.epochs)
+        build("adacorr", setup, start_epoch=2, update_epoch=setup.epochs - 1)
 
 
 def test_before_its_start_it_is_plain_training():

@@ -115,10 +115,10 @@ def _write_pictures(out: Path, rows: "Sequence[Cleaned]", own: "OwnDataset") -> 
     assert own.files is not None, "own data have files, images or features"
     order = _places(rows, own)
     pictures = pa.array([{"bytes": own.files[row], "path": None} for row in order], _picture_type())
-    columns = {"image": pictures}  # the first of several such columns is the one that is trained on
+    columns = {own.pictures or "image": pictures}  # the first of several such columns is the one that is trained on
     if own.further is not None:
         further = own.further.take(order)
-        columns |= {name: further.column(name) for name in further.column_names if name != "image"}
+        columns |= {name: further.column(name) for name in further.column_names}
     names = {"id": "id", own.label_column or "label": "label", "split": "split"}
     names |= {} if ORIGINAL in columns else {ORIGINAL: "original_label"}
     columns |= {name: pa.array([getattr(row, role) for row in rows], pa.string()) for name, role in names.items()}

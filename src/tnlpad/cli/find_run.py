@@ -111,7 +111,7 @@ def _remembered(folder: "RunFolder") -> Mapping[str, Any]:
 def _command(folder: "RunFolder") -> str:
     """The one that goes on with a run on a person's own data, who may not remember how it was begun."""
     about = _remembered(folder)
-    if not about:
+    if not about or folder.config().get("pretrained") is not None:  # where the file of weights lies, no record says
         return "the command that began it"
     words = ["tnlpad", "train", about["path"], *table_words(about.get("label_column"), about.get("ignored", ()))]
     words += ["--images", about["images"]] if about["images"] is not None else []

@@ -10,17 +10,20 @@ from tnlpad.cli.find_run import reopened
 from tnlpad.cli.output import say
 
 if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
     from tnlpad.suspects.judged import JudgedSamples
     from tnlpad.suspects.listing import Suspect
     from tnlpad.suspects.numbers import Comparison
 
 
-def pictures_of(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
+def pictures_of(
+    found: "JudgedSamples", own: "OwnDataset | None", root: Path | None, quiet: bool
+) -> "Callable[[Suspect], str | None]":
     """Of a file where the sample is one; else of the run's own data or the catalogue's, opened for the first asked."""
 
     @cache
     def fallback() -> "Callable[[Suspect], str | None]":
-        return _without_paths(found, root, quiet)
+        return _without_paths(found, own, root, quiet)
 
     @cache
     def complain(folder: str) -> None:
@@ -47,17 +50,21 @@ def _of_file(source: str | bytes) -> str | None:
         return None
 
 
-def _without_paths(found: "JudgedSamples", root: Path | None, quiet: bool) -> "Callable[[Suspect], str | None]":
+def _without_paths(
+    found: "JudgedSamples", own: "OwnDataset | None", root: Path | None, quiet: bool
+) -> "Callable[[Suspect], str | None]":
     from tnlpad.records.samples import read_data_file
     from tnlpad.suspects.thumbnails import of_array
 
     if (about := read_data_file(found.folder.path)) is not None:
-        return _of_own(found, str(about["kind"]), quiet)
+        return _of_own(found, own, str(about["kind"]), quiet)
     images = _catalogue_images(str(found.folder.config().get("dataset")), root, quiet)
     return lambda suspect: None if images is None else of_array(images[suspect.index])
 
 
-def _of_own(found: "JudgedSamples", kind: str, quiet: bool) -> "Callable[[Suspect], str | None]":
+def _of_own(
+    found: "JudgedSamples", opened: "OwnDataset | None", kind: str, quiet: bool
+) -> "Callable[[Suspect], str | None]":
     """Pictures out of an .npz file or a Hugging Face dataset; rows of numbers have none."""
     from tnlpad.data.errors import DataError
     from tnlpad.suspects.thumbnails import of_array
@@ -65,7 +72,7 @@ def _of_own(found: "JudgedSamples", kind: str, quiet: bool) -> "Callable[[Suspec
     if kind == "features":
         return lambda suspect: None
     try:
-        own = reopened(found.folder, quiet)
+        own = opened if opened is not None else reopened(found.folder, quiet)
     except DataError as error:
         say(f"The page has no pictures: {error}", quiet)
         return lambda suspect: None
@@ -79,7 +86,9 @@ def _of_own(found: "JudgedSamples", kind: str, quiet: bool) -> "Callable[[Suspec
     return picture
 
 
-def numbers_of(found: "JudgedSamples", quiet: bool) -> "Callable[[Suspect], Sequence[Comparison]]":
+def numbers_of(
+    found: "JudgedSamples", opened: "OwnDataset | None", quiet: bool
+) -> "Callable[[Suspect], Sequence[Comparison]]":
     """The telling columns of rows of numbers, opened for the first asked; nothing of images."""
     from tnlpad.data.errors import DataError
     from tnlpad.records.samples import read_data_file
@@ -90,7 +99,7 @@ def numbers_of(found: "JudgedSamples", quiet: bool) -> "Callable[[Suspect], Sequ
         if (read_data_file(found.folder.path) or {}).get("kind") != "features":
             return None
         try:
-            own = reopened(found.folder, quiet)
+            own = opened if opened is not None else reopened(found.folder, quiet)
         except DataError as error:
             say(f"The page does not show the rows: {error}", quiet)
             return None

@@ -4,16 +4,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tnlpad.cli.output import fail, say
+from tnlpad.cli.output import say
 from tnlpad.cli.shown_samples import numbers_of, pictures_of
 
 if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
     from tnlpad.records.store import RunFolder
     from tnlpad.suspects.judged import JudgedSamples
     from tnlpad.suspects.listing import Suspect
 
 FORMATS = ("csv", "parquet", "label-studio", "cleanlab", "html")
-DEFAULT_FORMATS = ("csv", "html")
+FILES = {"csv": "suspects.csv", "html": "index.html"}  # of those that are written by default
+DEFAULT_FORMATS = tuple(FILES)
 
 
 def verdict(found: "JudgedSamples") -> str:
@@ -28,18 +30,28 @@ def verdict(found: "JudgedSamples") -> str:
     )
 
 
-def write_beside_run(folder: "RunFolder", root: Path | None, quiet: bool) -> "tuple[JudgedSamples, Path] | None":
-    """The list of a run that was just trained, and its page, in the run's own folder."""
+def write_beside_run(
+    folder: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool
+) -> "tuple[JudgedSamples, Path] | None":
+    """The list of a run that was trained, and its page, in the run's own folder; what is there already stays.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    from tnlpad.records.scores import SCORES_FILE
     from tnlpad.records.store import RecordError
     from tnlpad.suspects.judged import judged
 
     try:
         found = judged(folder)
-    except RecordError as error:  # such as a run that was finished before, without scores
-        say(f"No list of suspects: {error}", quiet)
+    except RecordError as error:
+        none_kept = not (folder.path / SCORES_FILE).exists()  # a run that was finished before, without
+        say(f"No list of suspects: {error}", quiet and none_kept)
         return None
-    files = write_suspects(folder.path / "suspects", DEFAULT_FORMATS, found, found.suspects(), root, quiet)
-    return found, files[-1]
+    place = folder.path / "suspects"
+    missing = [name for name in DEFAULT_FORMATS if not (place / FILES[name]).exists()]
+    write_suspects(place, missing, found, found.suspects(), own=own, root=root, quiet=quiet)
+    return found, place / FILES["html"]
 
 
 def write_suspects(
@@ -47,41 +59,50 @@ def write_suspects(
     formats: Sequence[str],
     found: "JudgedSamples",
     listed: "Sequence[Suspect]",
+    *,
+    own: "OwnDataset | None",
     root: Path | None,
     quiet: bool,
 ) -> list[Path]:
-    """The list in each of the formats, and where each was written."""
+    """The list in each of the formats, and where each was written.
+
+    Args:
+        folder: Made if need be.
+        formats: Of `FORMATS`.
+        found: The run.
+        listed: Its suspects.
+        own: The person's own data, where they are open already.
+        root: Where published datasets lie.
+        quiet: Whether nothing is said of pictures that are missing.
+    """
     from tnlpad.records.store import write_by_rename
     from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
     from tnlpad.suspects.page import suspects_page
 
     def page() -> list[Path]:
-        path = folder / "index.html"
+        path = folder / FILES["html"]
         text = suspects_page(
             _title(found),
             listed,
             found.ranking,
             found.scores.class_names,
-            pictures_of(found, root, quiet),
+            pictures_of(found, own, root, quiet),
             _facts(found),
             found.caution,
-            numbers_of(found, quiet),
+            numbers_of(found, own, quiet),
         )
         write_by_rename(path, text.encode())
         return [path]
 
-    writers: dict[str, Callable[[], list[Path]]] = {
-        "csv": lambda: [write_csv(folder / "suspects.csv", listed)],
+    writers: dict[str, Callable[[], Sequence[Path]]] = {
+        "csv": lambda: [write_csv(folder / FILES["csv"], listed)],
         "parquet": lambda: [write_parquet(folder / "suspects.parquet", listed)],
         "label-studio": lambda: [write_label_studio(folder / "label-studio.json", listed)],
-        "cleanlab": lambda: list(write_for_cleanlab(folder, found.scores)),
+        "cleanlab": lambda: write_for_cleanlab(folder, found.scores),
         "html": page,
     }
-    try:
-        folder.mkdir(exist_ok=True)
-        return [path for name in formats for path in writers[name]()]
-    except OSError as error:
-        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
+    folder.mkdir(exist_ok=True)
+    return [path for name in formats for path in writers[name]()]
 
 
 def _title(found: "JudgedSamples") -> str:

@@ -57,7 +57,12 @@ def suspects(
     listed = found.suspects(top)
     files: list[Path] = []
     if out is not None:
-        files = write_suspects(folder_for_results(out, "--out"), wanted, found, listed, root, quiet)
+        folder = folder_for_results(out, "--out")
+        try:
+            files = write_suspects(folder, wanted, found, listed, own=None, root=root, quiet=quiet)
+        except OSError as error:
+            reason = error.strerror or error
+            fail(f"cannot write into {folder} ({reason}). Free some space there, or name another folder.")
     if as_json:
         print_json(_document(found, listed, files))
     else:

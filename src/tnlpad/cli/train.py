@@ -136,12 +136,15 @@ def train(
             on_epoch=on_epoch,
         )
 
-    listed = write_beside_run(finished, root, quiet) if keep_scores else None
     if as_json:
         print_json(finished.summary())
+    else:
+        print_summary(finished.summary(), finished.path)
+    if not keep_scores:
         return
-    print_summary(finished.summary(), finished.path)
-    if listed is not None:
+    with ending_early(kept="The finished run is"):
+        listed = write_beside_run(finished, own, root, quiet)
+    if listed is not None and not as_json:
         found, page = listed
         typer.echo(verdict(found))
         typer.echo(f"Suspect labels: {page}")

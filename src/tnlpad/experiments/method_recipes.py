@@ -45,7 +45,7 @@ GRAY = ("mnist", "fashion_mnist", "digits")
 
 
 def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec, epochs: int) -> dict[str, Any]:
-    """Its own configuration, for a run of so many epochs."""
+    """Its own configuration, for a recipe of so many epochs."""
     options = dataclasses.asdict(METHODS[method].config()) | option_defaults(method, dataset, spec)
     if _decomposes(method):
         options["c2"] = C2.get(dataset, OWN_C2)

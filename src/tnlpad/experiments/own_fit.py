@@ -4,7 +4,8 @@ The same recipe, engine and records: arrays give the run that an .npz file of th
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tnlpad.experiments.run import run
 from tnlpad.experiments.shipped import Shipped
 from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.records.samples import read_data_file
-from tnlpad.records.store import RunFolder
+from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.training.loop import Record
 
 
@@ -74,6 +75,15 @@ def train_on(
         census_every=looks_every(config.epochs),
         on_epoch=on_epoch,
     )
+
+
+@contextmanager
+def damage_as_data_error() -> Iterator[None]:
+    """What is wrong with a record, as the error that programs know."""
+    try:
+        yield
+    except RecordError as error:
+        raise DataError(str(error)) from error
 
 
 def finished_run(run: Path) -> tuple[RunFolder, str | None]:

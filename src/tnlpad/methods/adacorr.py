@@ -80,10 +80,11 @@ class Adacorr:
 
     def __init__(self, config: AdacorrConfig, setup: Setup) -> None:
         _check(config, setup.num_classes)
-        if config.update_epoch >= setup.epochs:
+        if config.update_epoch >= setup.epochs - 1:  # labels are corrected after that epoch, for the next one
             raise ValueError(
                 f"update_epoch={config.update_epoch}: a run of {setup.epochs} epochs would never correct a label. Give "
-                "it more epochs, or choose start_epoch and update_epoch earlier."
+                f"it more epochs, or choose both earlier, such as start_epoch={setup.epochs // 4} and "
+                f"update_epoch={max(0, min(setup.epochs // 4 + 1, setup.epochs - 2))}."
             )
         self.config = config
         self.network = setup.network(0)

@@ -43,7 +43,7 @@ class CoteachingPlus:
         if config.init_epoch >= setup.epochs:
             raise ValueError(
                 f"init_epoch={config.init_epoch}: a run of {setup.epochs} epochs would be Co-teaching to its end. Give "
-                "it more epochs, or choose init_epoch earlier."
+                f"it more epochs, or choose it earlier, such as init_epoch={setup.epochs // 5}."
             )
         self.config = config
         self.peers = Peers(config, setup, "coteaching_plus")

@@ -65,6 +65,7 @@ def dataset_of(
         digests=digests,
         problems=problems,
         further=_rows(listing.further, kept),
+        pictures=listing.pictures,
         notes=(*listing.notes, *notes_on_classes(labels, class_names)),
         shape=DataShape(
             fingerprint=fingerprint(kind, ids, labels, class_names, parts, digests),
