@@ -144,34 +144,30 @@ above.
 
 
 def packed_tables(found: list[dict]) -> str:
-    """For every machine what all its records say of runs that share it, by dataset and number."""
-    text = ""
+    """For every machine what all its records say of runs that share it."""
     machines: dict[str, list[dict]] = {}
     for record in found:
         if record.get("packed"):
             machines.setdefault(record["machine"], []).append(record)
-    for machine, its in machines.items():
-        rows: dict[tuple[str, int], str] = {}
-        for record in its:
-            for task, counts in record["packed"].items():
-                for count, result in counts.items():
-                    share = f"{result['share_of_saturated']:.3f}" if "share_of_saturated" in result else ""
-                    cells = (
-                        *(task, count, f"{result['images_per_second']:,.0f}", share),
-                        *(f"{result['runs_per_hour']:.0f}", f"{result['gigabytes_each']:.1f}"),
-                    )
-                    rows[task, int(count)] = f"| {' | '.join(cells)} |"
-        text += "\n".join(
-            (
-                f"\n### {machine}\n",
-                *(f"- {versions(record)}. `{record['command']}`" for record in its),
-                "\n| | at once | images per second together | share of saturated | runs per GPU-hour | GB each |",
-                "|---|---:|---:|---:|---:|---:|",
-                *(rows[key] for key in sorted(rows)),
-            )
-        )
-        text += "\n"
-    return text
+    return "".join(packed_table(machine, its) for machine, its in machines.items())
+
+
+def packed_table(machine: str, its: list[dict]) -> str:
+    """By dataset and number of runs."""
+    tasks = [task for record in its for task in record["packed"].items()]
+    results = {(name, int(count)): result for name, counts in tasks for count, result in counts.items()}
+    lines = [
+        f"\n### {machine}\n",
+        *(f"- {versions(record)}. `{record['command']}`" for record in its),
+        "\n| | at once | images per second together | share of saturated | runs per GPU-hour | GB each |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, count in sorted(results):
+        result = results[name, count]
+        share = f"{result['share_of_saturated']:.3f}" if "share_of_saturated" in result else ""
+        rates = f"{result['images_per_second']:,.0f} | {share} | {result['runs_per_hour']:.0f}"
+        lines.append(f"| {name} | {count} | {rates} | {result['gigabytes_each']:.1f} |")
+    return "\n".join(lines) + "\n"
 
 
 SMALL_HEAD = """

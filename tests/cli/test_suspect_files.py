@@ -80,8 +80,9 @@ def test_damaged_scores_are_told_of_however_quiet(tmp_path):
     assert "No list of suspects: " in result.stderr
 
 
-def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["features", "images", "hugging face"])
+def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("tnlpad.cli.shown_samples.reopened", lambda *_: pytest.fail("opened twice"))
-    for kind in ("features", "images"):
-        (tmp_path / kind).mkdir()
-        trained(own_data(tmp_path / kind, kind), tmp_path / "runs")
+    run = trained(own_data(tmp_path, kind), tmp_path / "runs")
+    assert document("suspects", run)["suspects"], "or nothing would have to be shown"
+    assert (run / "suspects" / "index.html").is_file()

@@ -115,7 +115,9 @@ def _write_pictures(out: Path, rows: "Sequence[Cleaned]", own: "OwnDataset") -> 
     assert own.files is not None, "own data have files, images or features"
     order = _places(rows, own)
     pictures = pa.array([{"bytes": own.files[row], "path": None} for row in order], _picture_type())
-    columns = {own.pictures or "image": pictures}  # the first of several such columns is the one that is trained on
+    columns = {
+        own.picture_column or "image": pictures
+    }  # the first of several such columns is the one that is trained on
     if own.further is not None:
         further = own.further.take(order)
         columns |= {name: further.column(name) for name in further.column_names}

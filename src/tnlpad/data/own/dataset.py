@@ -75,7 +75,7 @@ class OwnDataset:
         notes: What else their owner should know.
         ignored: Columns of a table that were not looked at, since that was said.
         further: Of a table of pictures, the columns that were not looked at, as an Arrow table.
-        pictures: Of such a table, the column that holds them.
+        picture_column: What holds them there.
     """
 
     source: Path
@@ -97,7 +97,7 @@ class OwnDataset:
     shape: DataShape
     ignored: tuple[str, ...] = ()
     further: Any = None
-    pictures: str | None = None
+    picture_column: str | None = None
 
     @property
     def paths(self) -> tuple[str | None, ...]:

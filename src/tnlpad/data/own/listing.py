@@ -39,7 +39,7 @@ class Listing:
         problems: What was left out so far.
         notes: What the owner should know and nothing was left out for.
         further: Of a table of pictures, the columns that are not looked at, as an Arrow table.
-        pictures: Of such a table, the column that holds them.
+        picture_column: What holds them there.
     """
 
     ids: Sequence[str]
@@ -53,7 +53,7 @@ class Listing:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     further: Any = None
-    pictures: str | None = None
+    picture_column: str | None = None
 
 
 def unique(ids: Sequence[str]) -> list[str]:

@@ -81,7 +81,7 @@ def listing_of_tables(
         class_names=names,
         notes=(note,) if unused else (),
         further=table.select(kept) if kept else None,
-        pictures=image,
+        picture_column=image,
     )
 
 

@@ -65,7 +65,7 @@ def dataset_of(
         digests=digests,
         problems=problems,
         further=_rows(listing.further, kept),
-        pictures=listing.pictures,
+        picture_column=listing.picture_column,
         notes=(*listing.notes, *notes_on_classes(labels, class_names)),
         shape=DataShape(
             fingerprint=fingerprint(kind, ids, labels, class_names, parts, digests),
