@@ -16,9 +16,9 @@ from statistics import median
 import torch
 
 from benchmarks.machine import leave, machine, ratio, seconds, versions
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.prepare.images import AT_ONCE, at_once
 from tnlpad.networks import build
+from tnlpad.runs.config import configure
+from tnlpad.runs.images import AT_ONCE, at_once
 
 ASKED = {"lenet": (1, 28), "small_resnet": (3, 64), "resnet18": (3, 32)}  # channels and side
 

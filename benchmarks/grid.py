@@ -17,11 +17,10 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from benchmarks.machine import leave, machine, versions
-from tnlpad.experiments.config import RunConfig, configure
-from tnlpad.experiments.executors import Outcome, execute
-from tnlpad.experiments.failures import Result
-from tnlpad.experiments.grid import Job, folder_of, run_grid
-from tnlpad.experiments.reproduce import experiments, look, plan
+from tnlpad.grid.executors import Outcome, execute
+from tnlpad.grid.grid import Job, Result, folder_of, run_grid
+from tnlpad.grid.reproduce import experiments, look, plan
+from tnlpad.runs.config import RunConfig, configure
 
 SIMULATED_CELLS = 288
 

@@ -28,7 +28,7 @@ import tnlpad
 from benchmarks.machine import leave, machine, versions
 from tnlpad.data import load
 from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.suspects.caution import LEAST_GAIN
+from tnlpad.suspects.listing import LEAST_GAIN
 
 SIDE = 8
 NOISES = ("symmetric:0.1", "symmetric:0.3", "symmetric:0.5", "pairflip:0.2", "pairflip:0.4")

@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 from benchmarks.machine import leave, machine, versions
 from tnlpad.data import load
 from tnlpad.data.own import OwnDataset, open_dataset
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.run import run
 from tnlpad.integrations.sklearn import TnlpadClassifier
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RunFolder
+from tnlpad.runs.config import configure
+from tnlpad.runs.run import run
 from tnlpad.suspects.ranking import rank
 
 C2 = (0.3, 0.6, 1.0, 2.0)

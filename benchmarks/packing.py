@@ -21,9 +21,9 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from benchmarks.machine import captured, leave, machine, versions, write
 from benchmarks.training import CLASSES, TASKS, Ours, packed
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.mps import mps
+from tnlpad.grid.mps import mps
 from tnlpad.networks import build
+from tnlpad.runs.config import configure
 
 METHOD = "tnlpad"
 

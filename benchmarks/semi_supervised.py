@@ -27,9 +27,9 @@ from torch.nn import functional as F
 from benchmarks.machine import captured, leave, machine, ratio, seconds, versions
 from tnlpad.core.compiled import compile_options
 from tnlpad.data.augment import Augmentation, Augmenter
-from tnlpad.experiments.source import TrainingImages
 from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
+from tnlpad.runs.images import TrainingImages
 from tnlpad.types import Batch, Clock
 
 NAMES = ("self", "self+tnlpad", "dividemix", "dividemix+tnlpad")

@@ -1,4 +1,4 @@
-"""Writes src/tnlpad/experiments/step_times.json, from which `tnlpad reproduce` estimates how long runs take.
+"""Writes src/tnlpad/grid/step_times.json, from which `tnlpad reproduce` estimates how long runs take.
 
 Steps come from `steps-DEVICE.json` in the records. A device without one has its single measured step, that of ResNet-18
 in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: small
@@ -15,13 +15,13 @@ from typing import Any
 
 from benchmarks.methods import NAMES, floor
 from benchmarks.steps import multiply_adds, recipes
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.semi_supervised import DIVIDEMIX, SELF
 from tnlpad.paper.cells import cells
+from tnlpad.runs.config import configure
+from tnlpad.runs.recipes import DIVIDEMIX, SELF
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
-TARGET = ROOT / "src" / "tnlpad" / "experiments" / "step_times.json"
+TARGET = ROOT / "src" / "tnlpad" / "grid" / "step_times.json"
 
 # In steps of plain training on the loader's batch, of which a third is forward. SELF: a step on twice the batch, and a
 # forward pass of the teacher on as much. DivideMix, for each of two networks: a step on twice the batch, a forward pass

@@ -20,9 +20,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.machine import captured, leave, machine, seconds, versions
 from tnlpad.data.catalogue import find
-from tnlpad.experiments.config import configure
 from tnlpad.networks import build
 from tnlpad.paper.cells import SMOKE, TABLES, cells
+from tnlpad.runs.config import configure
 
 
 def recipes() -> list[dict[str, Any]]:

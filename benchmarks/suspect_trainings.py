@@ -24,22 +24,16 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.machine import machine, versions
-from tnlpad.experiments.config import RunConfig, configure
-from tnlpad.experiments.prepare import (
-    Data,
-    prepare_census,
-    prepare_data,
-    prepare_loader,
-    prepare_method,
-    prepare_sets,
-)
+from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.methods import Method
 from tnlpad.noise.spec import parse_noise
 from tnlpad.records.scores import SCORES_FILE, SampleScores, read_scores, write_scores
-from tnlpad.records.store import RunFolder, replacing, write_by_rename
-from tnlpad.training.census import Census
+from tnlpad.records.store import RunFolder
+from tnlpad.runs.config import RunConfig, configure
+from tnlpad.runs.prepare import Data, prepare_census, prepare_data, prepare_loader, prepare_method, prepare_sets
 from tnlpad.training.evaluate import outputs
 from tnlpad.training.loop import Schedule, Trained, train
+from tnlpad.training.sample_scores import Census
 from tnlpad.types import Split
 
 FOLDS = 5

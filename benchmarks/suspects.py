@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import leave, machine, versions
 from benchmarks.suspect_trainings import FOLDS, TRAININGS, Cell, Kept, make, read
-from tnlpad.experiments.mps import mps
+from tnlpad.grid.mps import mps
 from tnlpad.records.scores import SampleScores, read_names, read_scores, write_scores
 from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
 from tnlpad.suspects.listing import absorbed, suspects

@@ -39,11 +39,11 @@ from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.core.split import parameter_groups
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.mps import mps
+from tnlpad.grid.mps import mps
 from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
 from tnlpad.rng import torch_stream
+from tnlpad.runs.config import configure
 from tnlpad.training.engine import choose_engine, own_stream
 from tnlpad.types import Clock
 

@@ -13,8 +13,7 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.patience import patience_markdown
 from tnlpad.report.results import TITLES, Entry, TableResults, table_results
 from tnlpad.report.results_page import verdict
-from tnlpad.report.selection import settings_with_selection
-from tnlpad.report.selection_table import selection_markdown
+from tnlpad.report.selection import selection_markdown, settings_with_selection
 from tnlpad.report.studies import studies, studies_markdown
 from tnlpad.report.tables import markdown_row, spread_text
 

@@ -1,9 +1,13 @@
 """Settings for every test: one thread each, since the tests themselves run side by side; long ones only when asked."""
 
+import signal
+
 import pytest
 import torch
 
 torch.set_num_threads(1)
+# Started in the background of a script, the tests would ignore SIGINT, and so would every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tnlpad.experiments.config import command, configure, departures
 from tnlpad.paper.cells import Experiment
 from tnlpad.records.store import RunFolder
+from tnlpad.runs.config import command, configure, departures
 
 SELECTION = "first epoch of the highest noisy validation accuracy"
 TWO_NETWORKS = ("coteaching", "coteaching_plus", "jocor", "cnlcu", "cnlcu_hard")

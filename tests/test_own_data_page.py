@@ -14,9 +14,9 @@ from benchmarks.own_defaults import chosen as choose
 from tests.cli.trained import asked
 from tests.data.own_files import picture, save
 from tnlpad.data.own import DataShape, open_dataset
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.own_recipe import C2, LEARNING_RATES
 from tnlpad.integrations.sklearn import TnlpadClassifier
+from tnlpad.runs.config import configure
+from tnlpad.runs.recipes import LEARNING_RATES, OWN_C2
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "own_data.md"
@@ -80,7 +80,7 @@ def test_links_lead_somewhere():
 
 def test_the_defaults_are_what_validation_chose():
     chosen = RECORD["chosen_by_validation"]
-    assert chosen["c2"] == C2
+    assert chosen["c2"] == OWN_C2
     assert chosen["learning_rates"] == LEARNING_RATES
     classifier = TnlpadClassifier()
     found = {"c2": classifier.c2, "learning_rate": classifier.learning_rate}
@@ -107,7 +107,7 @@ def test_the_recipe_uses_them():
         fingerprint="0" * 64, kind="features", samples=9, validation=0, test=0, classes=2, channels=3, height=1, width=1
     )
     config = configure(shape)
-    assert (config.options["c2"], config.learning_rate) == (C2, LEARNING_RATES["mlp"])
+    assert (config.options["c2"], config.learning_rate) == (OWN_C2, LEARNING_RATES["mlp"])
 
 
 def test_the_numbers_are_those_of_the_record():

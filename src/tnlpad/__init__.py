@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tnlpad.core.batchnorm import reestimated_batchnorm as reestimated_batchnorm
     from tnlpad.core.decomposition import Decomposition as Decomposition
     from tnlpad.core.split import parameter_groups as parameter_groups
-    from tnlpad.data.errors import DataError as DataError
+    from tnlpad.errors import DataError as DataError
     from tnlpad.fitting import Result as Result
     from tnlpad.fitting import fit as fit
     from tnlpad.fitting import load as load
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "DataError": "tnlpad.data.errors",
+    "DataError": "tnlpad.errors",
     "Decomposition": "tnlpad.core.decomposition",
     "Result": "tnlpad.fitting",
     "fit": "tnlpad.fitting",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # torch takes a second to load, and making labels wrong does not need it
+if TYPE_CHECKING:
     import torch
 
 

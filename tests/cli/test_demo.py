@@ -4,7 +4,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import tnlpad.experiments.demo as experiment
+import tnlpad.grid.demo as experiment
 from tnlpad.cli import app
 
 SMALL = functools.partial(experiment.DemoConfig, epochs=2, train_size=128, validation_size=64, c2_candidates=(0.5, 1.0))
@@ -14,7 +14,7 @@ SMALL = functools.partial(experiment.DemoConfig, epochs=2, train_size=128, valid
 def run(monkeypatch):
     """The command on a task of a second, in one process."""
     monkeypatch.setattr(experiment, "DemoConfig", SMALL)
-    monkeypatch.setattr("tnlpad.experiments.executors.available_cores", lambda: 1)
+    monkeypatch.setattr("tnlpad.runs.devices.available_cores", lambda: 1)
 
     def invoke(*arguments):
         return CliRunner().invoke(app, ["demo", *map(str, arguments)])
@@ -46,7 +46,7 @@ def test_json_is_exactly_one_document(run, tmp_path):
 
 
 def test_tuning(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("tnlpad.experiments.demo.runs.TUNE_LEARNING_RATES", (0.01,))
+    monkeypatch.setattr("tnlpad.grid.demo.TUNE_LEARNING_RATES", (0.01,))
     result = run("--out", tmp_path, "--seeds", 1, "--tune")
     assert result.exit_code == 0
     assert "chosen" in result.stdout

@@ -9,8 +9,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from tests.cli.trained import asked, trained_digits
-from tnlpad.experiments.shipped import load_shipped
 from tnlpad.records.store import RunFolder
+from tnlpad.runs.shipped import load_shipped
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.store import RunFolder
-from tnlpad.report.drawings.drawing import Drawing
+from tnlpad.report.drawings.panels import Drawing
 
 TNLPAD = next(cell for cell in cells("simulated") if cell.name == "simulated/mnist/symmetric-0.2/tnlpad")
 

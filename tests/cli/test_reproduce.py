@@ -7,16 +7,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.synthetic_runs import write_run
 from tnlpad.cli import app
-from tnlpad.experiments.reproduce import experiments, plan, select
-from tnlpad.experiments.run import run
-from tnlpad.experiments.tsne import Shown
+from tnlpad.cli.reproduce import what_is_left
+from tnlpad.grid.reproduce import Seen, experiments, plan, select
+from tnlpad.paper_figures.tsne import Shown
 from tnlpad.records.store import RunFolder, find_runs
+from tnlpad.runs.run import run
 
 # A part of the grid, so that figures are not computed beside it.
 PART = ["smoke", "--only", "digits/symmetric-0.2"]
@@ -75,7 +77,7 @@ def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
 
 def test_as_many_runs_share_a_gpu_as_fill_it_unless_one_says(out, monkeypatch):
     asked = []
-    monkeypatch.setattr("tnlpad.experiments.packing.runs_at_once", lambda configs: asked.append(list(configs)) or 7)
+    monkeypatch.setattr("tnlpad.grid.mps.runs_at_once", lambda configs: asked.append(list(configs)) or 7)
     words = ["simulated", "--only", "cifar10/symmetric-0.4", "--dry-run", "--out", out]
     seven = reproduce(*words, "--device", "cuda").stdout
     assert {config.dataset for config in asked[0]} == {"cifar10"}
@@ -179,7 +181,7 @@ def test_an_out_that_cannot_be_written_to(tmp_path):
 
 
 def test_missing_data_are_told_before_anything_is_run(out, tmp_path, monkeypatch):
-    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("tnlpad.grid.grid.run_grid", lambda *_, **__: pytest.fail("ran"))
     words = ["simulated", "--only", "mnist", "--device", "cpu", "--root", tmp_path / "data", "--out", out]
     result = reproduce(*words)
     assert result.exit_code == 3
@@ -193,10 +195,10 @@ def test_missing_data_are_told_before_anything_is_run(out, tmp_path, monkeypatch
 @pytest.fixture
 def here(monkeypatch):
     """Run in this process: no other tests of what a worker does are needed."""
-    from tnlpad.experiments.executors import execute
+    from tnlpad.grid.executors import execute
 
     monkeypatch.setattr(
-        "tnlpad.experiments.executors.execute", lambda function, jobs, *, workers: execute(function, jobs, workers=0)
+        "tnlpad.grid.executors.execute", lambda function, jobs, *, workers: execute(function, jobs, workers=0)
     )
 
 
@@ -208,7 +210,7 @@ def test_what_is_missing_is_run_and_a_second_time_nothing(out, here, monkeypatch
     assert f"tnlpad report {out} --out report" in result.stdout
     assert result.stderr.count(" test ") == 5
     assert "none of the paper's" in message(result)
-    monkeypatch.setattr("tnlpad.experiments.run.run", lambda *_, **__: pytest.fail("repeated"))
+    monkeypatch.setattr("tnlpad.runs.run.run", lambda *_, **__: pytest.fail("repeated"))
     again = reproduce(*PART, *FAST, "--out", out)
     assert (again.exit_code, again.stdout) == (0, result.stdout)
     assert "Nothing is left to run" in again.stderr
@@ -246,7 +248,7 @@ def test_an_interrupt_keeps_what_is_done(out, monkeypatch):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", interrupted)
+    monkeypatch.setattr("tnlpad.grid.grid.run_grid", interrupted)
     result = reproduce(*PART, *FAST, "--out", out)
     assert result.exit_code == 130
     assert "run the command again to go on" in result.stderr
@@ -263,8 +265,8 @@ def test_ray_is_asked_for_fractions_of_a_gpu(out, monkeypatch):
         list(execute(None, []))
         yield from ()
 
-    monkeypatch.setattr("tnlpad.experiments.ray_executor.execute_on_ray", on_ray)
-    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", nothing)
+    monkeypatch.setattr("tnlpad.grid.ray.execute_on_ray", on_ray)
+    monkeypatch.setattr("tnlpad.grid.grid.run_grid", nothing)
     words = ["--executor", "ray", "--device", "cuda", "--jobs", 4, "--address", "head:6379", "--send-back"]
     result = reproduce(*PART, *words, "--out", out)
     assert result.exit_code == 0, result.output
@@ -278,7 +280,7 @@ def test_extras_are_computed_after_the_runs_and_their_failures_told(out, monkeyp
     def broken(*_, **__):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", broken)
+    monkeypatch.setattr("tnlpad.paper_figures.tsne.compute", broken)
     assert "beyond that estimate: tsne" in reproduce("smoke", "--dry-run", "--out", out).stdout
     assert "Computed, without an estimate: tsne." in reproduce("tsne", "--dry-run", "--out", out).stdout
     result = reproduce("tsne", "--device", "cpu", "--out", out)
@@ -289,7 +291,7 @@ def test_extras_are_computed_after_the_runs_and_their_failures_told(out, monkeyp
 
 def test_a_computed_figure_is_the_one_that_was_asked_for(out, monkeypatch):
     asked = []
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, shown, **_: asked.append(shown))
+    monkeypatch.setattr("tnlpad.paper_figures.tsne.compute", lambda out, shown, **_: asked.append(shown))
     words = ["--seeds", 3, "--protocol", "authors", "--set", "batch_size=32", "--device", "cpu", "--out", out]
     result = reproduce("tsne", *words)
     assert result.exit_code == 0, result.output
@@ -299,16 +301,16 @@ def test_a_computed_figure_is_the_one_that_was_asked_for(out, monkeypatch):
 
 def test_as_parts_of_a_grid_computed_figures_are_as_ever(out, monkeypatch):
     asked = []
-    monkeypatch.setattr("tnlpad.experiments.grid.run_grid", lambda *_, **__: (_ for _ in ()))
-    monkeypatch.setattr("tnlpad.experiments.tsne.compute", lambda out, shown, **_: asked.append(shown))
-    monkeypatch.setattr("tnlpad.experiments.parameter_space.compute", lambda *_, **__: None)
+    monkeypatch.setattr("tnlpad.grid.grid.run_grid", lambda *_, **__: (_ for _ in ()))
+    monkeypatch.setattr("tnlpad.paper_figures.tsne.compute", lambda out, shown, **_: asked.append(shown))
+    monkeypatch.setattr("tnlpad.paper_figures.parameter_space.compute", lambda *_, **__: None)
     result = reproduce("smoke", "--seeds", "3-4", "--patience", 9, "--device", "cpu", "--out", out)
     assert [(each.seed, each.settings) for each in asked] == [(1, {"epochs": 40, "milestones": [30]})]
     assert "are for the runs: tsne and parameter_space are computed as ever." in result.stderr
 
 
 def test_a_bug_is_told_once_with_the_file_that_says_where_it_is(out, here, monkeypatch):
-    monkeypatch.setattr("tnlpad.experiments.run.train", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("tnlpad.runs.run.train", lambda *_, **__: 1 / 0)
     result = reproduce(*PART, *FAST, "--out", out, "--json")
     assert result.exit_code == 1
     files = [out / each.run_id / "error.txt" for each in part()]
@@ -434,3 +436,23 @@ def test_the_whole_of_smoke_killed_and_resumed(out):
     assert_whole(out, plan(experiments("smoke"), settings={"epochs": 2}), 2)
     others = {path.name for path in out.iterdir()} - after.keys()
     assert others == {"tsne", "tsne.json", "parameter_space.json"}
+
+
+def left(*seconds, jobs=2, on_gpu=False):
+    planned = SimpleNamespace(config=SimpleNamespace(patience=None))
+    runs = [
+        Seen(planned=planned, state="missing", seconds_left=each, known_from=None if each is None else "like runs")
+        for each in seconds
+    ]
+    return what_is_left(runs, SimpleNamespace(on_gpu=on_gpu, on_ray=False, jobs=jobs, out=Path("runs")))
+
+
+def test_runs_at_once_take_as_long_as_the_longest_of_them():
+    assert left(7200.0).startswith("1 run is left, about 2.0 CPU hours, 2.0 h with --jobs 2.")
+    assert "3.0 h with --jobs 2" in left(3600.0, 10800.0)
+    assert "2.0 h with --jobs 2" in left(3600.0, 3600.0, 3600.0, 3600.0)
+
+
+def test_what_nobody_knows_is_said_to_be_unknown():
+    assert left(None, None) == "2 runs are left; how long that takes is not known."
+    assert left(None, 60.0).endswith("Estimated: 1 by like runs in runs, 1 unknown.")

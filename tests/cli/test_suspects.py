@@ -1,3 +1,5 @@
+"""The list of suspects that `tnlpad train` leaves in a run's folder."""
+
 import csv
 import json
 import os
@@ -6,7 +8,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from tests.cli.trained import document, own_data, trained
+from tests.cli.trained import asked, document, own_data, trained
 from tests.data.own_files import messy_folder
 from tests.suspects.made import made_run
 from tnlpad.cli import app
@@ -15,7 +17,7 @@ from tnlpad.cli.suspects import FORMATS
 runner = CliRunner()
 
 
-def asked(*words):
+def asked_suspects(*words):
     return runner.invoke(app, ["suspects", *map(str, words)])
 
 
@@ -26,7 +28,7 @@ def run(tmp_path):
 
 
 def test_the_list_goes_to_stdout(run):
-    result = asked(run, "--top", 3)
+    result = asked_suspects(run, "--top", 3)
     assert result.exit_code == 0, result.output
     assert "labels are more likely wrong than right" in result.stdout
     assert "Estimated share of wrong labels" in result.stdout
@@ -35,11 +37,11 @@ def test_the_list_goes_to_stdout(run):
 
 @pytest.mark.parametrize("name", ["somewhere_seed1_0123456789", "somewhere"])
 def test_a_run_is_found_by_name_or_its_beginning(run, name):
-    assert asked(name, "--runs", run.parent).exit_code == 0
+    assert asked_suspects(name, "--runs", run.parent).exit_code == 0
 
 
 def test_json_is_one_document(run):
-    result = asked(run, "--top", 3, "--json", "--quiet")
+    result = asked_suspects(run, "--top", 3, "--json", "--quiet")
     document = json.loads(result.stdout)
     assert [each["rank"] for each in document["listed"]] == [1, 2, 3]
     assert document["noise_rate"]["low"] <= document["noise_rate"]["estimate"] <= document["noise_rate"]["high"]
@@ -48,7 +50,7 @@ def test_json_is_one_document(run):
 
 def test_every_format_is_written(run, tmp_path):
     out = tmp_path / "out"
-    result = asked(run, "--out", out, "--format", "csv,parquet,label-studio,cleanlab,html", "--json")
+    result = asked_suspects(run, "--out", out, "--format", "csv,parquet,label-studio,cleanlab,html", "--json")
     assert result.exit_code == 0, result.output
     names = {"suspects.csv", "suspects.parquet", "label-studio.json", "labels.npy", "pred_probs.npy", "index.html"}
     assert {path.name for path in out.iterdir()} == names
@@ -60,14 +62,14 @@ def test_every_format_is_written(run, tmp_path):
 
 @pytest.mark.parametrize(("limit", "code"), [("1%", 4), ("0.5%", 4), ("1", 4), ("99%", 0)])
 def test_a_pipeline_can_fail_on_findings(run, limit, code):
-    assert asked(run, "--fail-on", limit).exit_code == code
+    assert asked_suspects(run, "--fail-on", limit).exit_code == code
 
 
 @pytest.mark.parametrize("limit", ["1%", "99%"])
 def test_a_pipeline_is_told_when_nothing_can_be_said(run, tmp_path, limit):
     """Neither as if there were findings nor as if there were none; what was asked for is written all the same."""
     (run / "summary.json").write_text(json.dumps({"run_id": "x", "chosen": {"validation_accuracy": 0.1}}))
-    result = asked(run, "--fail-on", limit, "--json", "--out", tmp_path / "out")
+    result = asked_suspects(run, "--fail-on", limit, "--json", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert f"Error: --fail-on {limit} cannot be decided: The network gives only 10 %" in result.stderr
     assert json.loads(result.stdout)["caution"] is not None
@@ -87,14 +89,14 @@ def test_a_pipeline_is_told_when_nothing_can_be_said(run, tmp_path, limit):
 )
 def test_wrong_words_are_usage_errors(run, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = asked(run, *words)
+    result = asked_suspects(run, *words)
     assert result.exit_code == 2
     assert said in result.stderr
     assert not (tmp_path / "x").exists()
 
 
 def test_what_is_no_run_is_bad_data(tmp_path):
-    result = asked("nothing", "--runs", tmp_path)
+    result = asked_suspects("nothing", "--runs", tmp_path)
     assert result.exit_code == 3
     assert "there is no run nothing" in result.stderr
 
@@ -104,14 +106,14 @@ def test_data_in_place_of_their_run_lead_to_the_last_one(tmp_path):
     made_run(tmp_path / "runs" / "other")
     first, last = (trained(data, tmp_path / "runs", 1, "--seed", seed) for seed in (2, 1))
     os.utime(first / "summary.json", (0, 0))
-    result = asked(data, "--runs", tmp_path / "runs")
+    result = asked_suspects(data, "--runs", tmp_path / "runs")
     assert result.exit_code == 3
     assert f"Trained on it was {last}. Give the folder of a run" in result.stderr
 
 
 def test_an_unfinished_run_is_said(run):
     (run / "summary.json").unlink()
-    result = asked(run)
+    result = asked_suspects(run)
     assert result.exit_code == 3
     assert "not finished" in result.stderr
 
@@ -122,11 +124,11 @@ def test_an_unfinished_run_on_own_data_is_gone_on_with_by_the_command_that_is_na
     data.write_text("\n".join(["a,Ticket,Kind", "1,2,x", *rows]))
     run = trained(data, tmp_path / "runs", 1, "--label", "Kind", "--ignore", "Ticket")
     (run / "summary.json").unlink()
-    result = asked(run)
+    result = asked_suspects(run)
     assert result.exit_code == 3
     command = result.stderr.split("`")[1]
     assert runner.invoke(app, shlex.split(command)[1:]).exit_code == 0, command
-    assert asked(run).exit_code == 0
+    assert asked_suspects(run).exit_code == 0
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
@@ -135,12 +137,12 @@ def test_no_command_is_made_up_where_the_file_of_weights_is_not_known(tmp_path):
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "pretrained": "w-8aa59cf0"}))
     (run / "summary.json").unlink()
-    assert "Go on with the command that began it." in asked(run).stderr
+    assert "Go on with the command that began it." in asked_suspects(run).stderr
 
 
 def test_a_run_without_scores_is_said(run):
     (run / "scores.parquet").unlink()
-    result = asked(run)
+    result = asked_suspects(run)
     assert result.exit_code == 3
     assert "kept no scores" in result.stderr
 
@@ -148,7 +150,7 @@ def test_a_run_without_scores_is_said(run):
 def test_a_real_run_is_judged_with_pictures(tmp_path):
     run = trained("digits", tmp_path, 3, "--noise", "symmetric:0.4", "--scores")
     out = tmp_path / "list"
-    result = asked(run, "--top", 5, "--out", out, "--json")
+    result = asked_suspects(run, "--top", 5, "--out", out, "--json")
     assert result.exit_code == 0, result.output
     assert (out / "index.html").read_text().count("data:image/jpeg") == 5
 
@@ -169,7 +171,7 @@ def test_own_data_of_every_kind_have_a_page(tmp_path, kind, pictures):
 
 def test_thousands_of_classes_are_listed(tmp_path):
     made_run(tmp_path / "run", samples=3000, classes=3000, names=tuple(f"{'ß' * 300} {k}" for k in range(3000)))
-    result = asked(tmp_path / "run", "--out", tmp_path / "list", "--json", "--quiet")
+    result = asked_suspects(tmp_path / "run", "--out", tmp_path / "list", "--json", "--quiet")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["transition"] is None
     assert "the first 30" in (tmp_path / "list" / "index.html").read_text()
@@ -204,7 +206,7 @@ def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind, said):
     data = own_data(tmp_path, kind)
     run = trained(data, tmp_path / "runs")
     data.rename(tmp_path / "moved")
-    result = asked(run, "--top", 4, "--out", tmp_path / "list")
+    result = asked_suspects(run, "--top", 4, "--out", tmp_path / "list")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 0
     assert f"{said}: " in result.stderr
@@ -213,7 +215,7 @@ def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind, said):
 
 def test_a_network_that_guesses_is_told_of(run, tmp_path):
     (run / "summary.json").write_text(json.dumps({"run_id": run.name, "chosen": {"validation_accuracy": 0.1}}))
-    result = asked(run, "--out", tmp_path / "list")
+    result = asked_suspects(run, "--out", tmp_path / "list")
     assert "Caution: The network gives only 10 %" in result.stdout
     assert "<strong>Caution.</strong> The network gives only 10 %" in (tmp_path / "list" / "index.html").read_text()
 
@@ -227,7 +229,88 @@ def test_a_run_may_go_without_scores(tmp_path):
 @pytest.mark.parametrize("name", ["config.json", "summary.json"])
 def test_a_damaged_record_is_bad_data(run, tmp_path, name):
     (run / name).write_text("{")
-    result = asked(run, "--out", tmp_path / "out")
+    result = asked_suspects(run, "--out", tmp_path / "out")
     assert result.exit_code == 3
     assert f"{name} is damaged" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def words(data, out):
+    return "train", data, "--set", "epochs=1", "--out", out
+
+
+@pytest.mark.parametrize("kind", ["folder", "features", "images", "hugging face"])
+def test_training_on_own_data_ends_with_a_list_and_a_page(tmp_path, kind):
+    result = asked(*words(own_data(tmp_path, kind), tmp_path / "runs"))
+    assert result.exit_code == 0, result.output
+    (page,) = (tmp_path / "runs").glob("*/suspects/index.html")
+    assert f"Suspect labels: {page}" in result.stdout
+    assert "Caution: " in result.stdout or "more likely wrong than right" in result.stdout
+    found = document("suspects", page.parents[1])
+    with open(page.with_name("suspects.csv"), newline="", encoding="utf-8") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == [each["id"] for each in found["listed"]]
+
+
+def test_a_lost_page_comes_back_with_the_same_command(tmp_path):
+    data = own_data(tmp_path, "folder")
+    page = trained(data, tmp_path / "runs") / "suspects" / "index.html"
+    before = page.read_bytes()
+    page.unlink()
+    trained(data, tmp_path / "runs")
+    assert page.read_bytes() == before
+
+
+def test_without_scores_there_is_no_list(tmp_path):
+    data = own_data(tmp_path, "folder")
+    run = trained(data, tmp_path / "runs", 1, "--no-scores")
+    assert not (run / "suspects").exists()
+
+    again = asked(*words(data, tmp_path / "runs"))  # finished: not trained again for the scores' sake
+    assert again.exit_code == 0, again.output
+    assert "No list of suspects: " in again.stderr
+    assert "kept no scores" in again.stderr
+    assert not (run / "suspects").exists()
+
+
+def test_published_data_have_one_where_scores_are_asked_for(tmp_path):
+    assert not (trained("digits", tmp_path / "plain") / "suspects").exists()
+    scored = trained("digits", tmp_path / "scored", 1, "--noise", "symmetric:0.4", "--scores")
+    assert (scored / "suspects" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("form", [[], ["--json", "-q"]])
+def test_a_list_that_cannot_be_written_leaves_the_run_finished_and_shown(tmp_path, form):
+    data = own_data(tmp_path, "folder")
+    run = tmp_path / "runs" / trained(data, tmp_path / "elsewhere").name
+    run.mkdir(parents=True)
+    (run / "suspects").write_text("in the way")
+    result = asked(*words(data, tmp_path / "runs"), *form)
+    assert result.exit_code == 1
+    assert f"File exists: '{run / 'suspects'}'. The finished run is kept" in result.stderr
+    assert run.name in result.stdout
+    assert (run / "summary.json").is_file()
+
+
+def test_what_lies_there_stays_when_the_run_is_shown_again(tmp_path):
+    data = own_data(tmp_path, "folder")
+    listed = trained(data, tmp_path / "runs") / "suspects" / "suspects.csv"
+    listed.write_text("mine")
+    trained(data, tmp_path / "runs")
+    assert listed.read_text() == "mine"
+
+
+def test_damaged_scores_are_told_of_however_quiet(tmp_path):
+    data = own_data(tmp_path, "folder")
+    scores = trained(data, tmp_path / "runs") / "scores.parquet"
+    scores.write_bytes(scores.read_bytes()[:100])
+    result = asked(*words(data, tmp_path / "runs"), "-q")
+    assert result.exit_code == 0
+    assert "No list of suspects: " in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["features", "images", "hugging face"])
+def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("tnlpad.suspects.pictures.open_run_data", lambda *_: pytest.fail("opened twice"))
+    run = trained(own_data(tmp_path, kind), tmp_path / "runs")
+    assert document("suspects", run)["suspects"], "or nothing would have to be shown"
+    assert (run / "suspects" / "index.html").is_file()

@@ -4,11 +4,13 @@ import re
 import signal
 import subprocess
 import sys
+import types
 
 import pytest
 from typer.testing import CliRunner
 
 from tnlpad.cli import app
+from tnlpad.cli.train import print_summary, scalars
 from tnlpad.records.store import RunFolder
 
 SMALL = ["--noise", "symmetric:0.4", "--set", "epochs=2", "--set", "batch_size=256"]
@@ -50,7 +52,7 @@ def test_json_is_exactly_one_document(out):
 
 def test_a_finished_run_is_shown_and_not_repeated(out, monkeypatch):
     first = train("digits", *SMALL, "--out", out)
-    monkeypatch.setattr("tnlpad.experiments.run.prepare_data", lambda *_: pytest.fail("repeated"))
+    monkeypatch.setattr("tnlpad.runs.run.prepare_data", lambda *_: pytest.fail("repeated"))
     second = train("--data", "digits", *SMALL, "--out", out)
     assert (second.exit_code, second.stdout) == (0, first.stdout)
 
@@ -291,3 +293,88 @@ def test_what_is_told_of_own_data_before_they_are_trained_on(out, tmp_path):
     assert "Note: columns that are not trained on" in result.stderr
     assert "'target'" in result.stderr
     assert "Note:" not in train(table, "--set", "epochs=1", "--seed", "2", "--quiet", "--out", out).stderr
+
+
+@pytest.mark.parametrize(("validation", "other"), [("noisy", "clean"), ("clean", "noisy")])
+def test_the_labels_that_chose_the_epoch_are_named(capsys, tmp_path, validation, other):
+    epoch = {"epoch": 7, "validation_accuracy": 0.5, "test_accuracy": 0.25}
+    ends = {"chosen": epoch, "last": {**epoch, "epoch": 9}, "epochs_run": 9}
+    print_summary({"run_id": "some_run", "config": {"validation": validation, "epochs": 9}, **ends}, tmp_path)
+    said = capsys.readouterr().out
+    assert f"chosen on {validation} validation" in said
+    assert f"{validation} validation, %" in said
+    assert other not in said
+    assert "50.00" in said
+    assert "25.00" in said
+    assert "Ended" not in said
+    sooner = {"config": {"validation": validation, "epochs": 20}, "stopped": "by patience"}
+    print_summary({"run_id": "some_run", **ends, **sooner}, tmp_path)
+    assert "Ended by patience, after 9 of 20 epochs." in capsys.readouterr().out
+
+
+def test_own_data_have_labels_as_given_and_perhaps_no_test_part(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "120")
+    epoch = {"epoch": 7, "validation_accuracy": 0.5, "test_accuracy": None}
+    config = {"validation": "noisy", "data": {}, "epochs": 7}
+    print_summary({"run_id": "some_run", "config": config, "chosen": epoch, "last": epoch, "epochs_run": 7}, tmp_path)
+    said = capsys.readouterr().out
+    assert "test part, labels as given, %" in said
+    assert said.count("no test part") == 2
+
+
+@pytest.fixture
+def tensorboard_out(tmp_path):
+    return tmp_path / "runs"
+
+
+class Writer:
+    """What we use of TensorBoard's."""
+
+    made: "list[Writer]" = []  # noqa: RUF012
+
+    def __init__(self, folder, purge_step):
+        self.folder, self.purge_step, self.scalars, self.closed = folder, purge_step, {}, False
+        Writer.made.append(self)
+
+    def add_scalar(self, name, value, epoch):
+        self.scalars[name, epoch] = value
+
+    def close(self):
+        self.closed = True
+
+
+def test_tensorboard_gets_every_number(tensorboard_out, monkeypatch):
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    monkeypatch.setattr(Writer, "made", [])
+    assert train("digits", *SMALL, "--out", tensorboard_out, "--tensorboard").exit_code == 0
+    (writer,) = Writer.made
+    folder = only_run(tensorboard_out)
+    assert (writer.folder, writer.purge_step, writer.closed) == (str(folder.path / "tensorboard"), 1, True)
+    for record in folder.epochs():
+        assert writer.scalars["train_loss", record["epoch"]] == record["train_loss"]
+        assert writer.scalars["judged/sigma/memorised", record["epoch"]] == record["judged"]["sigma"]["memorised"]
+    assert len(writer.scalars) == sum(len(list(scalars(record))) for record in folder.epochs())
+    assert train("digits", *SMALL, "--out", tensorboard_out, "--tensorboard").exit_code == 0
+    assert len(Writer.made) == 1  # a finished run is left as it is
+
+
+def test_tensorboard_itself_reads_them(tensorboard_out):
+    pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'tnlpad[tracking]'")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert train("digits", *SMALL, "--out", tensorboard_out, "--tensorboard").exit_code == 0
+    folder = only_run(tensorboard_out)
+    events = EventAccumulator(str(folder.path / "tensorboard")).Reload()
+    losses = {event.step: event.value for event in events.Scalars("train_loss")}
+    assert losses == {record["epoch"]: pytest.approx(record["train_loss"]) for record in folder.epochs()}
+    assert "judged/sigma/memorised" in events.Tags()["scalars"]
+
+
+def test_tensorboard_that_is_not_installed(tensorboard_out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    result = train("digits", *SMALL, "--out", tensorboard_out, "--tensorboard")
+    assert result.exit_code == 1
+    assert "tnlpad[tracking]" in result.stderr
+    assert not tensorboard_out.exists()

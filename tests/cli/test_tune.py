@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from tnlpad.cli import app
 from tnlpad.cli.tune import _print_curve
-from tnlpad.experiments.tune import Tried, document
+from tnlpad.runs.tune import Tried, document
 
 SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256"]
 
@@ -82,7 +82,7 @@ def test_an_interrupt_is_130(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tnlpad.experiments.tune.tune", interrupted)
+    monkeypatch.setattr("tnlpad.runs.tune.tune", interrupted)
     result = tune(*SMALL, "--values", "1", "--out", tmp_path)
     assert result.exit_code == 130
 

@@ -3,15 +3,7 @@ import itertools
 import pytest
 import torch
 
-from tnlpad.core.penalties import (
-    Constant,
-    ExponentialDecay,
-    LinearDecay,
-    LinearGrowth,
-    PowerDecay,
-    StepDecay,
-    strength,
-)
+from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, PowerDecay, StepDecay, strength
 
 EPOCHS = range(1, 101)
 

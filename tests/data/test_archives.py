@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tnlpad.data.archives import extract_files, extract_tree, gunzip
-from tnlpad.data.errors import DataError
+from tnlpad.errors import DataError
 
 
 def write_tar(path, members):

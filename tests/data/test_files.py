@@ -1,11 +1,14 @@
 import errno
 import gzip
+import os
 import struct
+import sys
+from pathlib import Path
 
 import pytest
 
-from tnlpad.data.errors import DataError
-from tnlpad.data.files import read_bounded, read_lines, readable_as
+from tnlpad.data.files import default_root, read_bounded, read_lines, readable_as
+from tnlpad.errors import DataError
 
 
 @pytest.mark.parametrize("error", [struct.error("short"), RuntimeError(), RecursionError("deep"), EOFError("early")])
@@ -34,3 +37,19 @@ def test_lines_are_text_in_utf8(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"one\xff")
     with pytest.raises(DataError, match="not a text file in UTF-8"):
         read_lines(tmp_path / "x.txt")
+
+
+def test_default_root(monkeypatch, tmp_path):
+    monkeypatch.setenv("TNLPAD_DATA", str(tmp_path / "mine"))
+    assert default_root() == tmp_path / "mine"
+    monkeypatch.delenv("TNLPAD_DATA")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_root() == tmp_path / "tnlpad" / "data"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # invalid by the specification
+    assert default_root() == Path.home() / ".cache" / "tnlpad" / "data"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert default_root() == Path.home() / "Library" / "Caches" / "tnlpad" / "data"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", os.fspath(tmp_path))
+    assert default_root() == tmp_path / "tnlpad" / "data"

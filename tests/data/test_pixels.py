@@ -3,8 +3,8 @@ import pytest
 from PIL import Image
 
 from tests.data.own_files import bomb, picture, save
-from tnlpad.data.errors import DataError
-from tnlpad.data.pixels import look, open_pixels
+from tnlpad.data.pixels import look, open_pixels, undecodable
+from tnlpad.errors import DataError
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
@@ -77,3 +77,23 @@ def test_a_damaged_image_names_itself(tmp_path):
 def test_one_content_has_one_digest_wherever_it_lies(tmp_path):
     one, two = save(tmp_path / "1.png", picture(1)), save(tmp_path / "2.png", picture(2))
     assert look(str(one)).digest == look(one.read_bytes()).digest != look(str(two)).digest
+
+
+def test_only_what_cannot_be_decoded_is_named_in_the_order_given(tmp_path):
+    class Heard:
+        def say(self, message):
+            pass
+
+        def progress(self, task, done, total):
+            self.told = (task, done, total)
+
+    good = save(tmp_path / "good.png", picture())
+    half = tmp_path / "half.png"
+    half.write_bytes(good.read_bytes()[:60])
+    paths = [str(path) for path in (half, good, bomb(tmp_path / "bomb.png"), tmp_path / "nowhere.png")]
+    heard = Heard()
+    found = dict(undecodable(paths, reporter=heard))
+    assert list(found) == [paths[0], paths[2], paths[3]]
+    assert all(found.values())
+    assert heard.told == ("Decoding images", 4, 4)
+    assert list(undecodable([])) == []

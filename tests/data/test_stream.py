@@ -6,8 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
-from tnlpad.data.errors import DataError
 from tnlpad.data.stream import StreamImages, StreamLoader, decode
+from tnlpad.errors import DataError
 from tnlpad.rng import torch_stream
 from tnlpad.types import ImageFiles
 

@@ -1,15 +1,32 @@
 import copy
+import math
 import re
 from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from tests.methods.problems import Points, batches, blobs, build, same, setup_for, train, two_plain_runs
 from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
-from tnlpad.methods.dividemix import Dividemix, SummedLogits
-from tnlpad.methods.dividemix_config import DividemixConfig, DividemixTnlpadConfig
+from tnlpad.core.penalties import PowerDecay
+from tnlpad.methods.dividemix import (
+    Dividemix,
+    DividemixConfig,
+    DividemixTnlpadConfig,
+    Faster,
+    SummedLogits,
+    casting_anew,
+    linear_ramp,
+    mixed,
+    negative_entropy,
+    prior_penalty,
+    refined,
+    sharpened,
+    soft_cross_entropy,
+    squared_distance,
+)
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
 from tnlpad.methods.peers import NAMES
 from tnlpad.methods.protocol import chosen_by
@@ -395,3 +412,126 @@ def test_it_divides_right_from_wrong():
 def test_images_in_files_are_refused(name):
     with pytest.raises(ValueError, match=rf"^{re.escape(name)} draws augmented images by itself"):
         build(name, setup_for(blobs(), source=None))
+
+
+def test_the_penalty_runs_by_the_clock_of_the_warm_up():
+    """After 10 epochs as after 40 of the paper's."""
+    config = DividemixTnlpadConfig(warmup_epochs=10, c2=0.6)
+    penalty = config.penalty(100)
+    assert penalty == Faster(PowerDecay(0.6), 4.0)
+    assert penalty(10) == pytest.approx(40**-0.6)
+    assert penalty(1) == pytest.approx(4**-0.6)
+    assert DividemixTnlpadConfig(decompose_in="all", c2=0.6).penalty(100) == PowerDecay(0.6)
+    assert DividemixTnlpadConfig(gamma_constraint=False).penalty(100) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"warmup_epochs": -1}, "warmup_epochs=-1: must be at least 0"),
+        ({"rampup_epochs": -1}, "rampup_epochs=-1: must be at least 0"),
+        ({"averaged_losses": 0}, "averaged_losses=0: must be at least 1"),
+        ({"threshold": 1.0}, r"threshold=1.0: must lie in \[0, 1\)"),
+        ({"temperature": 0.0}, "temperature=0.0: must be > 0"),
+        ({"mixing_alpha": 0.0}, "mixing_alpha=0.0: must be > 0"),
+        ({"lambda_u": -1.0}, "lambda_u=-1.0: must be >= 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        build("dividemix", setup_for(blobs()), **setting)
+
+
+def test_a_clock_that_stands_still_is_refused():
+    with pytest.raises(ValueError, match="warmup_clock=0: must be at least 1"):
+        build("dividemix+tnlpad", setup_for(blobs()), warmup_clock=0)
+
+
+def test_what_would_do_nothing_is_refused():
+    for name in ("split_with", "guess_with"):
+        with pytest.raises(ValueError, match=f'{name}="w": with decompose_in="warmup" γ is dropped'):
+            build("dividemix+tnlpad", setup_for(blobs()), **{name: "w"})
+    with pytest.raises(ValueError, match="warmup_epochs=8: a run of 8 epochs would warm up and never divide"):
+        build("dividemix", setup_for(blobs()), warmup_epochs=8)
+
+
+def test_weights_that_changed_are_cast_anew():
+    layer, images = nn.Linear(4, 3), torch.ones(2, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(images)
+        with casting_anew(), torch.no_grad():
+            layer(images)
+            layer.weight.zero_()
+            layer.bias.zero_()
+            assert not layer(images).any()
+        assert torch.is_autocast_cache_enabled()
+
+
+def test_the_previous_setting_comes_back_after_an_error():
+    torch.set_autocast_cache_enabled(False)
+    try:
+        with casting_anew():
+            pass
+        assert not torch.is_autocast_cache_enabled()
+    finally:
+        torch.set_autocast_cache_enabled(True)
+    with pytest.raises(ZeroDivisionError), casting_anew():
+        raise ZeroDivisionError
+    assert torch.is_autocast_cache_enabled()
+
+
+LN3 = math.log(3)
+
+
+def rows(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_sharpening():
+    """At T = 0.5 squares: (0.8, 0.2) → (0.64, 0.04)/0.68; at T = 1 nothing."""
+    assert sharpened(rows([0.8, 0.2]), 0.5).tolist()[0] == pytest.approx([16 / 17, 1 / 17])
+    assert sharpened(rows([0.8, 0.2]), 1.0).tolist()[0] == pytest.approx([0.8, 0.2])
+
+
+def test_refinement():
+    """A quarter of the label, three quarters of the prediction."""
+    p, labels = rows([0.2, 0.8], [0.5, 0.5]), torch.tensor([0, 1])
+    found = refined(p, labels, torch.tensor([0.25, 1.0], dtype=torch.float64))
+    assert found.tolist() == [pytest.approx([0.25 + 0.75 * 0.2, 0.75 * 0.8]), [0, 1]]
+
+
+def test_mixing():
+    values, order = rows([0.0], [10.0], [20.0]), torch.tensor([2, 0, 1])
+    assert mixed(values, order, rows(0.75)).flatten().tolist() == [5, 7.5, 17.5]
+
+
+def test_the_loss_of_labelled_rows():
+    """Logits (ln 3, 0) are p = (3/4, 1/4)."""
+    logits, targets = rows([LN3, 0.0], [LN3, 0.0], [0.0, LN3]), rows([1.0, 0.0], [0.5, 0.5], [1.0, 0.0])
+    first, second, third = -math.log(0.75), -0.5 * (math.log(0.75) + math.log(0.25)), -math.log(0.25)
+    assert soft_cross_entropy(logits, targets).item() == pytest.approx((first + second + third) / 3)
+
+
+def test_the_loss_of_unlabelled_rows():
+    """(0.25² + 0.25²)/2 and 0, over two rows."""
+    logits, targets = rows([LN3, 0.0], [0.0, 0.0]), rows([1.0, 0.0], [0.5, 0.5])
+    assert squared_distance(logits, targets).item() == pytest.approx(0.25**2 / 2)
+
+
+def test_the_penalty_for_forgotten_classes():
+    """p̄ = (3/4, 1/4) against one half each, and no penalty where both classes are as frequent."""
+    expected = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
+    assert prior_penalty(rows([LN3, 0.0], [LN3, 0.0])).item() == pytest.approx(expected)
+    assert prior_penalty(rows([LN3, 0.0], [0.0, LN3])).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_negative_entropy():
+    """Of (3/4, 1/4) once and of (1/2, 1/2) twice."""
+    expected = 0.75 * math.log(0.75) + 0.25 * math.log(0.25)
+    found = negative_entropy(rows([LN3, 0.0], [0.0, 0.0], [1.0, 1.0])).item()
+    assert found == pytest.approx((expected - 2 * math.log(2)) / 3)
+
+
+def test_the_ramp():
+    assert linear_ramp(torch.tensor([-1.0, 0.0, 4.0, 16.0, 20.0]), 16).tolist() == [0, 0, 0.25, 1, 1]
+    assert linear_ramp(torch.tensor([0.0, 0.5, 2.0]), 0).tolist() == [1, 1, 1]

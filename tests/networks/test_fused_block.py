@@ -11,7 +11,7 @@ from torch import nn
 
 from tnlpad.core.compiled import compile_options
 from tnlpad.networks import build
-from tnlpad.networks.small_layers import SmallLinear, few_launches
+from tnlpad.networks.lenet import SmallLinear, few_launches
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if ON_GPU else "cpu"

@@ -6,7 +6,7 @@ import torch
 
 from tnlpad import Decomposition, parameter_groups
 from tnlpad.networks import lenet, load_pretrained
-from tnlpad.networks.imagenet_resnet import ImageNetResNet
+from tnlpad.networks.resnet import ImageNetResNet
 
 
 def network(seed=0, **options):

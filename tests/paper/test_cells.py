@@ -3,15 +3,15 @@ from collections import Counter
 
 import pytest
 
-from tnlpad.experiments.config import configure, departures
-from tnlpad.experiments.recipes import C2 as RECIPE_C2
-from tnlpad.experiments.recipes import DATASET_DEFAULTS
-from tnlpad.experiments.reproduce import experiments, plan
+from tnlpad.grid.reproduce import experiments, plan
 from tnlpad.methods import METHODS
 from tnlpad.methods.tnlpad import TnlpadConfig
 from tnlpad.noise.spec import parse_noise
 from tnlpad.paper import cells as paper
 from tnlpad.paper.cells import FIGURES, SMOKE, TABLES, VARIANTS, cells, curves, identity, identity_of_run, smoke_curves
+from tnlpad.runs.config import configure, departures
+from tnlpad.runs.recipes import C2 as RECIPE_C2
+from tnlpad.runs.recipes import DATASET_DEFAULTS
 
 SIZES = {
     "simulated": 288,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import Experiment
-from tnlpad.records.archive import Problem, archive, finished_records, write_archived
+from tnlpad.records.archive import Problem, archive, finished_records, read_extras, write_archived
 from tnlpad.records.store import RecordError, RunFolder
 
 TNLPAD = Experiment(dataset="digits", noise="symmetric:0.4", method="tnlpad")
@@ -301,3 +301,26 @@ def test_thousands_of_records(tmp_path):
         copy.summary_file.write_text(run.summary_file.read_text().replace(run.path.name, copy.path.name))
     records, problems = read(many)
     assert (len(records), problems) == (300, [])
+
+
+def extras_read(*paths):
+    problems = []
+    return read_extras(paths, ["tsne", "beta"], problems.append), problems
+
+
+def test_the_first_that_is_found(tmp_path):
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tsne.json").write_text(json.dumps({"kind": "tsne", "number": number}))
+    assert extras_read(tmp_path / "1", tmp_path / "2") == ({"tsne": {"kind": "tsne", "number": 1}}, [])
+    assert extras_read(tmp_path / "nowhere") == ({}, [])
+
+
+def test_what_is_damaged_is_reported_and_what_is_something_else_is_not(tmp_path):
+    (tmp_path / "tsne.json").write_text("{")
+    (tmp_path / "beta.json").write_text('{"kind": "other"}')
+    found, (problem,) = extras_read(tmp_path)
+    assert found == {}
+    assert problem.kind == "damaged"
+    assert problem.path == tmp_path / "tsne.json"

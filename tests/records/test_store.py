@@ -1,3 +1,5 @@
+"""What counts as a whole finished run, and that everyone means the same by it."""
+
 import errno
 import json
 import multiprocessing
@@ -7,15 +9,19 @@ import threading
 import pytest
 from filelock import FileLock
 
+from tests.synthetic_runs import write_run
+from tnlpad.atomic_files import is_disk_full, write_by_rename
+from tnlpad.grid.grid import standing
+from tnlpad.paper.cells import Experiment
+from tnlpad.records.archive import finished_records
 from tnlpad.records.store import (
     SECONDS_TO_BEAR_A_LOOK,
     RecordError,
     RunFolder,
     RunInUse,
     find_runs,
-    is_disk_full,
+    finished_summary,
     to_json,
-    write_by_rename,
 )
 
 CONFIG = {"dataset": "digits", "milestones": [10, 20]}
@@ -340,3 +346,75 @@ def test_errors_that_are_raised_from_each_other():
     first = OSError(errno.EIO, "broken")
     first.__cause__ = raised_from(first)
     assert not is_disk_full(first)
+
+
+DIGITS = Experiment(dataset="digits", noise="symmetric:0.4", method="tnlpad")
+
+
+@pytest.fixture
+def finished_folder(tmp_path):
+    return write_run(tmp_path / "runs", DIGITS, 1)
+
+
+def edit(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+DAMAGE = {
+    "summary cut off": (lambda run: run.summary_file.write_text("{"), r"summary\.json is damaged"),
+    "summary of something": (lambda run: run.summary_file.write_text("{}"), "run_id is missing"),
+    "no accuracy": (lambda run: edit(run.summary_file, lambda s: s["last"].pop("test_accuracy")), "is no share"),
+    "another summary": (lambda run: edit(run.summary_file, lambda s: s.update(run_id="x")), "of another run"),
+    "another recipe": (lambda run: edit(run.config_file, lambda c: c.update(momentum=0.5)), "of another run"),
+    "no configuration": (lambda run: run.config_file.unlink(), r"config\.json does not exist"),
+    "an epoch lost": (
+        lambda run: run.epochs_file.write_bytes(b"".join(run.epochs_file.read_bytes().splitlines(True)[:-1])),
+        r"epochs\.jsonl has 5 of 6 epochs",
+    ),
+    "an epoch cut off": (lambda run: run.epochs_file.write_bytes(run.epochs_file.read_bytes()[:-9]), "has 5 of 6"),
+    "no epochs": (lambda run: run.epochs_file.unlink(), "has 0 of 6 epochs"),
+    "an epoch too many": (
+        lambda run: run.epochs_file.write_bytes(run.epochs_file.read_bytes() + b"{}\n"),
+        r"epochs\.jsonl has 7 of 6 epochs",
+    ),
+    "no weights": (lambda run: run.model_file.unlink(), r"there is no model\.safetensors"),
+}
+
+
+def test_a_whole_run(finished_folder):
+    assert finished_summary(finished_folder) == finished_folder.summary()
+    assert standing(finished_folder.path.name, finished_folder.path.parent).state == "done"
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_one_is_damaged_for_everyone(finished_folder, damage, message):
+    damage(finished_folder)
+    with pytest.raises(RecordError, match=message) as raised:
+        finished_summary(finished_folder)
+    now = standing(finished_folder.path.name, finished_folder.path.parent)
+    assert (now.state, now.problem) == ("damaged", str(raised.value))
+    problems = []
+    assert finished_records([finished_folder.path], problems.append) == []
+    assert [(problem.kind, problem.path) for problem in problems] == [("damaged", finished_folder.path)]
+    assert str(raised.value).endswith(problems[0].reason)
+
+
+def test_own_data_need_no_test_part(finished_folder):
+    def without_test_part(content):
+        content["config"]["data"] = {}
+        for end in ("chosen", "last"):
+            content[end]["test_accuracy"] = None
+
+    edit(finished_folder.summary_file, without_test_part)
+    edit(finished_folder.config_file, lambda config: config.update(data={}))
+    assert finished_summary(finished_folder)["last"]["test_accuracy"] is None
+
+
+def test_own_data_are_validated_on_all_the_same(finished_folder):
+    edit(finished_folder.summary_file, lambda content: content["chosen"].update(validation_accuracy=None))
+    edit(finished_folder.summary_file, lambda content: content["config"].update(data={}))
+    edit(finished_folder.config_file, lambda config: config.update(data={}))
+    with pytest.raises(RecordError, match=r"chosen\.validation_accuracy is None, which is no share"):
+        finished_summary(finished_folder)

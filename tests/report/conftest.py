@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import cells
 from tnlpad.records.archive import finished_records
-from tnlpad.report.drawings.drawing import Drawing
+from tnlpad.report.drawings.panels import Drawing
 from tnlpad.report.results import table_results
 
 GPU = {"precision": "bfloat16", "compiled": True}

@@ -1,6 +1,6 @@
 from tnlpad.cli.report import dataset_facts
-from tnlpad.experiments.config import DATASET_DEFAULTS, configure
 from tnlpad.report.datasets import HEADINGS, DatasetFacts, datasets_markdown
+from tnlpad.runs.config import DATASET_DEFAULTS, configure
 
 FACTS = DatasetFacts(
     title="Mine",

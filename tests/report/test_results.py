@@ -149,7 +149,7 @@ def test_rows_of_the_ablation_are_told_apart(tmp_path):
 
 
 def test_every_table_has_cells_and_commands_that_select_them():
-    from tnlpad.experiments.reproduce import select
+    from tnlpad.grid.reproduce import select
 
     assert set(TITLES) == {*TABLES, "smoke"}
     for name in TITLES:

@@ -7,8 +7,14 @@ import pytest
 
 from tests.report.drawings.conftest import record
 from tnlpad.records.store import RecordError
-from tnlpad.report.selection import keeping, settings_with_selection
-from tnlpad.report.selection_table import selection_csv, selection_latex, selection_markdown, selection_rows
+from tnlpad.report.selection import (
+    keeping,
+    selection_csv,
+    selection_latex,
+    selection_markdown,
+    selection_rows,
+    settings_with_selection,
+)
 
 # Of 900 training labels 500 are right; one network keeps 600 of which 450 are right, then 480 with 432.
 FIRST = {"precision": (0.5556, 0.75, 0.9), "size": (900, 600, 480)}

@@ -9,8 +9,6 @@ import pytest
 
 from tests.report.test_page import read
 from tests.synthetic_runs import write_run
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.run import run
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.archive import Problem, archive, finished_records, write_archived
 from tnlpad.records.store import RunFolder
@@ -18,6 +16,8 @@ from tnlpad.report.drawings import DRAWINGS
 from tnlpad.report.results import TITLES, table_results
 from tnlpad.report.results_page import verdict
 from tnlpad.report.write import write_report
+from tnlpad.runs.config import configure
+from tnlpad.runs.run import run
 
 pytestmark = pytest.mark.usefixtures("two_drawings")
 COLUMN = [cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"]

@@ -8,12 +8,11 @@ import pytest
 from tests.chromium import chromium
 from tests.suspects.made import made
 from tests.suspects.test_listing import names
+from tnlpad.suspects.clean import read_review
 from tnlpad.suspects.listing import suspects
-from tnlpad.suspects.numbers import Comparison
 from tnlpad.suspects.page import MOST_CARDS, suspects_page
+from tnlpad.suspects.pictures import Comparison, of_array
 from tnlpad.suspects.ranking import rank
-from tnlpad.suspects.review import read_review
-from tnlpad.suspects.thumbnails import of_array
 
 LONG = "a class of a very long name " * 6 + "<script>alert(1)</script>"
 UNBROKEN = "Donaudampfschifffahrtsgesellschaft" * 8

@@ -10,14 +10,14 @@ import torch
 from tests.training import toy
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
-from tnlpad.experiments.config import configure
-from tnlpad.experiments.prepare import prepare_data, prepare_loader, prepare_method, prepare_sets
 from tnlpad.methods import METHODS
 from tnlpad.methods.protocol import end_epoch, phase_of
+from tnlpad.runs.config import configure
+from tnlpad.runs.prepare import prepare_data, prepare_loader, prepare_method, prepare_sets
 from tnlpad.training import engine as engines
 from tnlpad.training.engine import Captured, Eager, Replayed, choose_engine, own_stream
+from tnlpad.training.loop import set_learning_rate
 from tnlpad.training.measure import Evaluator, measure
-from tnlpad.training.schedule import set_learning_rate
 from tnlpad.types import Clock
 
 CPU = torch.device("cpu")
@@ -215,7 +215,7 @@ def test_compiled_and_bfloat16_agree_within_rounding(method):
 
 @on_gpu
 def test_a_run_on_the_gpu_killed_and_resumed_is_the_same_run(tmp_path):
-    from tnlpad.experiments.run import run
+    from tnlpad.runs.run import run
 
     class Stop(Exception):
         pass

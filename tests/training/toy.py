@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.training.census import Census
 from tnlpad.training.measure import Samples, Sets
+from tnlpad.training.sample_scores import Census
 from tnlpad.types import Batch
 
 SIZE = 24

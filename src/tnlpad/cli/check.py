@@ -13,7 +13,7 @@ from tnlpad.cli.output import fail, print_json, printable
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.data.own.inspect import Inspection
-    from tnlpad.experiments.config import RunConfig
+    from tnlpad.runs.config import RunConfig
 
 SHOWN = 5  # of any long list; --json has all
 LONGEST_NAME = 60
@@ -46,9 +46,9 @@ def check(
     Example: tnlpad check photos
     """
     from tnlpad.data.catalogue import CATALOGUE
-    from tnlpad.data.errors import DataError
     from tnlpad.data.own import open_dataset
     from tnlpad.data.own.inspect import inspect
+    from tnlpad.errors import DataError
 
     if str(data) in CATALOGUE and not data.exists():
         fail(f"{data} is a published dataset: `tnlpad data check {data}` is for those.", code=2)
@@ -73,9 +73,9 @@ def check(
 
 def _plan(own: "OwnDataset") -> tuple["RunConfig | None", str | None]:
     """What `tnlpad train` would do, or why it would not."""
-    from tnlpad.data.errors import DataError
-    from tnlpad.experiments.config import configure
-    from tnlpad.experiments.own_data import trainable_parts
+    from tnlpad.errors import DataError
+    from tnlpad.runs.config import configure
+    from tnlpad.runs.own_data import trainable_parts
 
     try:
         trainable_parts(own)

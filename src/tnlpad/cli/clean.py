@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.cleaned_files import SUFFIXES, WHY, Form, form_of, write_cleaned
-from tnlpad.cli.corrected_table import TableOfRun
-from tnlpad.cli.find_run import MOVED, judged_run, run_data
+from tnlpad.cli.find_run import judged_run, run_data
 from tnlpad.cli.options import table_words
 from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
-    from tnlpad.suspects.cleaning import Cleaned
-    from tnlpad.suspects.judged import JudgedSamples
-    from tnlpad.suspects.review import Review
+    from tnlpad.suspects.clean import Cleaned, Form, Review, TableOfRun
+    from tnlpad.suspects.listing import JudgedSamples
 
 Action = Literal["correct", "drop"]
 LEAST_CONFIDENCE = 0.9
@@ -58,9 +55,11 @@ def clean(
 
     Example: tnlpad clean RUN --out manifest.csv --confidence 0.9
     """
-    from tnlpad.data.errors import DataError
-    from tnlpad.records.samples import read_data_file
+    from tnlpad.errors import DataError
+    from tnlpad.records.scores import read_data_file
     from tnlpad.records.store import RecordError
+    from tnlpad.suspects.clean import SUFFIXES, WHY, form_of, write_cleaned
+    from tnlpad.suspects.listing import MOVED
 
     known = sorted({suffix for each in SUFFIXES.values() for suffix in each})
     if out.is_dir() or out.suffix.lower() not in known:
@@ -140,14 +139,14 @@ def _warn(found: "JudgedSamples", rows: "Sequence[Cleaned]", confidence: float, 
 
 
 def _review(path: Path | None, found: "JudgedSamples") -> "Review | None":
-    from tnlpad.suspects.review import read_review
+    from tnlpad.suspects.clean import read_review
 
     return read_review(path, found.names.ids) if path is not None else None
 
 
 def _rows(found: "JudgedSamples", action: Action, confidence: float, review: "Review | None") -> "Iterator[Cleaned]":
-    from tnlpad.records.samples import read_samples
-    from tnlpad.suspects.cleaning import Change, cleaned, untouched
+    from tnlpad.records.scores import read_samples
+    from tnlpad.suspects.clean import Change, cleaned, untouched
 
     change = Change(action=action, least_confidence=confidence)
     yield from cleaned(found.ranking, found.scores, found.names, change, review)
@@ -155,8 +154,9 @@ def _rows(found: "JudgedSamples", action: Action, confidence: float, review: "Re
         yield from untouched(samples)
 
 
-def _table_of(found: "JudgedSamples", about: Mapping[str, Any]) -> TableOfRun:
-    from tnlpad.records.samples import read_samples
+def _table_of(found: "JudgedSamples", about: Mapping[str, Any]) -> "TableOfRun":
+    from tnlpad.records.scores import read_samples
+    from tnlpad.suspects.clean import TableOfRun
 
     samples = read_samples(found.folder.path)
     simulated = found.folder.config().get("noise") not in (None, "none")
@@ -169,7 +169,7 @@ def _table_of(found: "JudgedSamples", about: Mapping[str, Any]) -> TableOfRun:
     )
 
 
-def _next(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, Any]) -> str | None:
+def _next(out: Path, rows: "Sequence[Cleaned]", form: "Form", about: Mapping[str, Any]) -> str | None:
     """The command that trains on what was written; None if nothing can."""
     import shlex
 
@@ -183,7 +183,7 @@ def _next(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, 
     return shlex.join(command)
 
 
-def _folder_to_name(out: Path, rows: "Sequence[Cleaned]", form: Form, about: Mapping[str, Any]) -> Path | None:
+def _folder_to_name(out: Path, rows: "Sequence[Cleaned]", form: "Form", about: Mapping[str, Any]) -> Path | None:
     """What paths are relative to; None where that is the folder of what was written."""
     source = Path(about.get("images") or about["path"])
     images = source if source.is_dir() else source.parent

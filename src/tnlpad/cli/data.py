@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from tnlpad.data.catalogue import DatasetInfo
-    from tnlpad.data.presence import Status
-    from tnlpad.data.reporting import Reporter
-    from tnlpad.data.verify import CheckReport
+    from tnlpad.data.progress import Reporter
+    from tnlpad.data.verify import CheckReport, Status
 
 BAD_DATA = 3
 PIPE_WIDTH = 160

@@ -13,7 +13,7 @@ import typer
 from tnlpad.cli.output import folder_for_results, print_json, say, write_text
 
 if TYPE_CHECKING:
-    from tnlpad.experiments.demo import DemoConfig, Progress
+    from tnlpad.grid.demo import DemoConfig, Progress
 
 DEFAULT_FOLDER = Path("demo")
 DEFAULT_SEEDS = 5
@@ -40,8 +40,8 @@ def demo(
     folder = folder_for_results(out, "--out")
     say("Loading torch and the digits.", quiet)
     # Here and not above: torch takes a second to load, and `tnlpad --help` should not wait for it.
-    from tnlpad.experiments.demo import DemoConfig
-    from tnlpad.experiments.executors import available_cores
+    from tnlpad.grid.demo import DemoConfig
+    from tnlpad.runs.devices import available_cores
 
     config = replace(DemoConfig(), seeds=tuple(range(1, seeds + 1)))
     workers = min(MOST_WORKERS, available_cores())
@@ -62,7 +62,7 @@ def _command(out: Path, seeds: int) -> str:
 
 
 def _demo(config: "DemoConfig", folder: Path, workers: int, quiet: bool, as_json: bool, command: str) -> None:
-    from tnlpad.experiments.demo import record, run_demo
+    from tnlpad.grid.demo import record, run_demo
 
     with _progress(quiet) as progress:
         result = run_demo(config, workers=workers, progress=progress)
@@ -114,7 +114,7 @@ def _print_results(document: dict[str, Any], page: Path) -> None:
 
 
 def _tune(config: "DemoConfig", folder: Path, workers: int, quiet: bool, as_json: bool) -> None:
-    from tnlpad.experiments.demo import tune, versions
+    from tnlpad.grid.demo import tune, versions
 
     with _progress(quiet) as progress:
         cells = tune(config, workers=workers, progress=progress)

@@ -9,7 +9,7 @@ from tnlpad.cli.find_run import find_run
 from tnlpad.cli.output import fail, print_json, say
 
 if TYPE_CHECKING:
-    from tnlpad.experiments.shipped import Shipped
+    from tnlpad.runs.shipped import Shipped
 
 
 def export(
@@ -40,7 +40,7 @@ def export(
         fail(f"--out {path} is a folder: name a file in it.", code=2)
     folder = find_run(run, runs)
     say("Loading torch.", quiet)
-    from tnlpad.experiments.shipped import load_shipped
+    from tnlpad.runs.shipped import load_shipped
 
     try:
         shipped = load_shipped(folder)
@@ -66,7 +66,7 @@ def _onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:
         import onnxscript  # noqa: F401
     except ImportError as error:
         fail(f"--onnx needs the package {error.name}. Install it with pip install 'tnlpad[export]'.")
-    from tnlpad.experiments.onnx_export import ExportError, write_onnx
+    from tnlpad.runs.shipped import ExportError, write_onnx
 
     try:
         with warnings.catch_warnings():
@@ -83,7 +83,7 @@ def _safetensors(path: Path, shipped: "Shipped") -> dict[str, Any]:
 
     from safetensors.torch import save
 
-    from tnlpad.records.store import write_by_rename
+    from tnlpad.atomic_files import write_by_rename
 
     mean, std = list(shipped.normalisation.mean), list(shipped.normalisation.std)
     about = {"class_names": list(shipped.class_names), "mean": mean, "std": std, "network": shipped.config.network}

@@ -13,9 +13,7 @@ from tnlpad.cli.output import fail
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.records.store import RunFolder
-    from tnlpad.suspects.judged import JudgedSamples
-
-MOVED = "Put it back there; or give `tnlpad train` the place where it is now, and it finds the run again."
+    from tnlpad.suspects.listing import JudgedSamples
 
 
 def find_run(run: str, runs: Path) -> "RunFolder":
@@ -40,9 +38,9 @@ def find_run(run: str, runs: Path) -> "RunFolder":
 
 def judged_run(run: str, runs: Path) -> "JudgedSamples":
     """The run's samples in order of suspicion."""
-    from tnlpad.records.samples import read_data_file
+    from tnlpad.records.scores import read_data_file
     from tnlpad.records.store import RecordError
-    from tnlpad.suspects.judged import judged
+    from tnlpad.suspects.listing import judged
 
     folder = find_run(run, runs)
     try:
@@ -56,36 +54,14 @@ def judged_run(run: str, runs: Path) -> "JudgedSamples":
 
 def run_data(folder: "RunFolder", quiet: bool) -> "OwnDataset":
     """The person's own data that a run was about, from where they lay."""
-    from tnlpad.data.errors import DataError
+    from tnlpad.errors import DataError
+    from tnlpad.suspects.listing import open_run_data
 
     try:
-        return reopened(folder, quiet)
+        with progress_reporter(quiet) as reporter:
+            return open_run_data(folder, reporter)
     except DataError as error:
         fail(str(error), code=3)
-
-
-def reopened(folder: "RunFolder", quiet: bool) -> "OwnDataset":
-    """The same; whoever can do without them is told by an error."""
-    from tnlpad.data.errors import DataError
-    from tnlpad.data.own import open_dataset
-    from tnlpad.records.samples import read_data_file
-
-    about = read_data_file(folder.path)
-    if about is None:
-        raise DataError(f"the run in {folder.path} is on a published dataset.")
-    if not os.path.exists(about["path"]):
-        raise DataError(f"{about['path']} is gone, and the run in {folder.path} was trained on it. {MOVED}")
-    with progress_reporter(quiet) as reporter:
-        own = open_dataset(
-            about["path"],
-            images=about["images"],
-            label=about.get("label_column"),
-            ignored=about.get("ignored", ()),
-            reporter=reporter,
-        )
-    if own.shape.fingerprint != about["fingerprint"]:
-        raise DataError(f"{about['path']} has changed since the run in {folder.path} was trained on it. Restore it.")
-    return own
 
 
 def _run_on(data: str, runs: Path) -> Path | None:
@@ -99,7 +75,7 @@ def _run_on(data: str, runs: Path) -> Path | None:
 
 def _remembered(folder: "RunFolder") -> Mapping[str, Any]:
     """Of the person's own data that a run is about; nothing of published ones, or where that is damaged."""
-    from tnlpad.records.samples import read_data_file
+    from tnlpad.records.scores import read_data_file
     from tnlpad.records.store import RecordError
 
     try:

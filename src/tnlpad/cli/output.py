@@ -1,4 +1,7 @@
-"""What the verbs share: consoles, errors without tracebacks, files that appear complete or not at all."""
+"""What the verbs share: consoles, errors without tracebacks, files that appear complete or not at all.
+
+What goes wrong with a run, as a line on stderr and an exit code.
+"""
 
 import json
 import os
@@ -81,9 +84,45 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, so that no one ever reads half of it."""
-    from tnlpad.records.store import write_by_rename
+    from tnlpad.atomic_files import write_by_rename
 
     try:
         write_by_rename(path, content)
     except OSError as error:
         fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another folder.")
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Within the block an error that a person can do something about ends the command: 3 for data, 2 for usage."""
+    from tnlpad.errors import DataError, NoiseDataError
+    from tnlpad.records.store import RecordError
+
+    try:
+        yield
+    except (DataError, NoiseDataError, RecordError) as error:
+        fail(str(error), code=3)
+    except ValueError as error:  # a word or a setting that something refuses
+        fail(str(error), code=2)
+
+
+@contextmanager
+def ending_early(*, kept: str, kept_of_interrupted: str = "", if_diverged: str = "") -> Iterator[None]:
+    """Within the block whatever stops the training of a run ends the command with what can be done about it.
+
+    Args:
+        kept: What is kept when files cannot be written, such as "Finished runs are".
+        kept_of_interrupted: What is kept when someone presses Ctrl-C, if that is more.
+        if_diverged: What to do about a run that diverges, beyond what the error says.
+    """
+    from tnlpad.training.loop import Diverged
+
+    try:
+        yield
+    except Diverged as error:
+        fail(f"{error}{if_diverged}")
+    except OSError as error:
+        fail(f"{error}. {kept} kept: free the disk or check the folder, and run the command again.")
+    except KeyboardInterrupt:
+        say(f"Interrupted. {kept_of_interrupted or kept} kept: run the command again to go on.")
+        raise typer.Exit(130) from None

@@ -12,9 +12,9 @@ from tnlpad.cli.find_run import find_run
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
-    from tnlpad.data.own.listing import Problem
-    from tnlpad.experiments.predict import Inputs, Prediction
-    from tnlpad.experiments.shipped import Shipped
+    from tnlpad.data.own.dataset import Problem
+    from tnlpad.runs.predict import Inputs, Prediction
+    from tnlpad.runs.shipped import Shipped
 
 HEADER = ("id", "path", "predicted", "probability")
 
@@ -47,8 +47,8 @@ def predict(
 
     Example: tnlpad predict RUN photographs --out predictions.csv
     """
-    from tnlpad.data.errors import DataError
-    from tnlpad.records.samples import read_data_file
+    from tnlpad.errors import DataError
+    from tnlpad.records.scores import read_data_file
     from tnlpad.records.store import RecordError
 
     if out is not None and (out.is_dir() or out.suffix.lower() != ".csv"):
@@ -57,8 +57,8 @@ def predict(
         refuse_to_overwrite(out, data, "--out")
     folder = find_run(run, runs)
     say("Loading torch.", quiet)
-    from tnlpad.experiments.predict import predictions
-    from tnlpad.experiments.shipped import load_shipped
+    from tnlpad.runs.predict import predictions
+    from tnlpad.runs.shipped import load_shipped
 
     try:
         shipped = load_shipped(folder)
@@ -106,7 +106,7 @@ def _inputs(
     """What to predict on, and what of it cannot be."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import open_dataset
-    from tnlpad.experiments.predict import inputs_of_catalogue, inputs_of_own, wanted_columns
+    from tnlpad.runs.predict import inputs_of_catalogue, inputs_of_own, wanted_columns
 
     if data in CATALOGUE:
         return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root), ()

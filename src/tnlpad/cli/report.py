@@ -73,8 +73,8 @@ def report(
 
 
 def _checked_tables(names: Sequence[str]) -> list[str]:
-    from tnlpad.experiments.reading import nearest
     from tnlpad.report.results import TITLES
+    from tnlpad.runs.settings import nearest
 
     for name in names:
         if name not in TITLES:
@@ -85,8 +85,7 @@ def _checked_tables(names: Sequence[str]) -> list[str]:
 
 def _read(sources: Sequence[Path], quiet: bool) -> "tuple[list[FinishedRecord], dict[str, Record], list[Problem]]":
     from tnlpad.paper.cells import FIGURES
-    from tnlpad.records.archive import finished_records
-    from tnlpad.records.extras import read_extras
+    from tnlpad.records.archive import finished_records, read_extras
 
     problems: list[Problem] = []
     try:
@@ -173,9 +172,9 @@ def _fail_to_write(folder: Path, error: OSError) -> NoReturn:
 def dataset_facts() -> "list[DatasetFacts]":
     """Every dataset that has a recipe, from the catalogue and the recipes; neither loads torch."""
     from tnlpad.data.catalogue import CATALOGUE
-    from tnlpad.experiments.recipes import C2, DATASET_DEFAULTS
     from tnlpad.report.datasets import DatasetFacts
     from tnlpad.report.words import dataset_title, network_title
+    from tnlpad.runs.recipes import C2, DATASET_DEFAULTS
 
     return [
         DatasetFacts(
@@ -203,7 +202,7 @@ def _command(sources: Sequence[Path], out: Path | None, tables: Sequence[str]) -
 
 def _document(written: "Report") -> dict[str, Any]:
     from tnlpad.report.plain import rows
-    from tnlpad.report.selection_table import selection_rows
+    from tnlpad.report.selection import selection_rows
     from tnlpad.report.studies import study_rows
 
     return {

@@ -1,17 +1,368 @@
-"""`tnlpad reproduce`: carry out what is missing of a table or figure of the paper, here or on a cluster."""
+"""What of a table or figure is to be carried out, and how it stands.
 
-from dataclasses import replace
+A plan of runs in words and numbers: how they stand, how long the rest takes, and what failed.
+
+A plan carried out, on this machine or on a Ray cluster.
+
+`tnlpad reproduce`: carry out what is missing of a table or figure of the paper, here or on a cluster.
+"""
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.grid_plan import Plan, planned
-from tnlpad.cli.grid_run import carry_out
-from tnlpad.cli.grid_words import show_end, show_plan
-from tnlpad.cli.options import Device, Out, Protocol, Quiet, Root
-from tnlpad.cli.output import folder_for_results, say
-from tnlpad.cli.where import Where, where_to_run
+from tnlpad.cli.options import (
+    Device,
+    Out,
+    Protocol,
+    Quiet,
+    Root,
+    Where,
+    read_list,
+    read_seeds,
+    read_settings,
+    where_to_run,
+)
+from tnlpad.cli.output import ending_early, fail, folder_for_results, print_json, say
+
+if TYPE_CHECKING:
+    from tnlpad.grid.computed_figures import Variation
+    from tnlpad.grid.estimate import KnownFrom
+    from tnlpad.grid.grid import Executor, Failure
+    from tnlpad.grid.reproduce import Planned, Seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a table or figure needs: runs, and figures that are computed beside them, with what was asked of them."""
+
+    target: str
+    runs: "Sequence[Planned]"
+    figures: "Mapping[str, Variation]"
+
+
+def planned(
+    target: str,
+    only: list[str],
+    methods: str | None,
+    seeds: str | None,
+    protocol: Protocol,
+    settings: list[str],
+    where: Where,
+) -> Plan:
+    """What the words of a command line mean; those that mean nothing are refused."""
+    from tnlpad.grid.computed_figures import COMPUTED, Variation, variation
+    from tnlpad.grid.reproduce import computed_beside, experiments, plan, select
+
+    try:
+        every = experiments(target)
+        if not every and (only or methods):
+            raise ValueError(f"{target} has no parts to choose from: leave out --only and --methods.")
+        numbers, given = _seeds(seeds), read_settings(settings)
+        runs = plan(
+            select(every, only=only, methods=read_list(methods or "")),
+            protocol=protocol,
+            seeds=numbers,
+            settings=given,
+            device=where.device,
+        )
+        if target in COMPUTED:
+            if where.on_ray:
+                raise ValueError(f"--executor ray: {target} is computed on this machine. Leave it out.")
+            wanted = variation(target, seeds=numbers, protocol=protocol, settings=given, device=where.device)
+            return Plan(target=target, runs=runs, figures={target: wanted})
+    except ValueError as error:
+        fail(str(error), code=2)
+    # Part of the whole, but of no part; and as they are, since what was asked is about runs.
+    beside = computed_beside(target) if not only and not methods else []
+    if beside and (seeds is not None or settings or protocol != "paper"):
+        options = "--seeds, --set, --protocol and --patience"
+        say(f"{options} are for the runs: {' and '.join(beside)} are computed as ever.", where.quiet)
+    return Plan(target=target, runs=runs, figures={name: Variation() for name in beside})
+
+
+def _seeds(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    if not (seeds := read_seeds(text)):
+        raise ValueError(f"--seeds {text}: names no seed. Write 1-3 or 1,2,5.")
+    return seeds
+
+
+def seen_runs(plan: Plan, where: Where) -> "list[Seen]":
+    """How its runs stand, and how long each will still take."""
+    from tnlpad.grid.reproduce import look
+
+    return look(plan.runs, where.out, where.device, where.jobs)
+
+
+def absent_here(seen: "Sequence[Seen]", where: Where) -> dict[str, str]:
+    """Datasets that the rest of a plan needs and this machine has not, each with what to do about it."""
+    from tnlpad.grid.reproduce import absent_datasets, left_to_run
+
+    if where.on_ray:
+        return {}  # the machines of a cluster have the data, this one need not
+    return absent_datasets(left_to_run(seen), where.root)
+
+
+SHOWN_FAILURES = 5  # of each kind
+LONG_SECONDS = 3600
+
+
+def show_plan(plan: Plan, where: Where, as_json: bool) -> None:
+    """What would be done, and how long it takes."""
+    from tnlpad.grid.reproduce import TITLES
+
+    seen = seen_runs(plan, where)
+    if as_json:
+        print_json([_entry(each, {}) for each in seen])
+        return
+    typer.echo(f"{plan.target}: {TITLES[plan.target]}")
+    if seen:
+        _print_states(seen)
+        typer.echo(what_is_left(seen, where))
+        if not where.on_gpu:
+            _print_gpu_hours(seen)
+    if plan.figures:
+        what = "Computed as well, beyond that estimate" if seen else "Computed, without an estimate"
+        typer.echo(f"{what}: {', '.join(plan.figures)}.")
+    if not seen and not plan.figures:
+        typer.echo(f"Needs no runs: `{_report(where.out)}` has it.")
+    problems = [*(each.problem for each in seen if each.problem), *absent_here(seen, where).values()]
+    for problem in dict.fromkeys(problems):
+        say(f"Note: {problem}")
+
+
+def show_end(plan: Plan, failures: "Mapping[str, Failure]", where: Where, as_json: bool) -> None:
+    """What was done, and what failed."""
+    seen = seen_runs(plan, where)
+    if as_json:
+        print_json([_entry(each, failures) for each in seen])
+    elif not seen and not plan.figures:
+        typer.echo(f"{plan.target} needs no runs: `{_report(where.out)}` has it.")
+    else:
+        if seen:
+            done = sum(each.state == "done" for each in seen)
+            typer.echo(f"{done:,} of {_runs_are(len(seen))} done. Records: {where.out}")
+        typer.echo(f"Tables and figures: {_report(where.out)}")
+    if failures:
+        _say_failures(seen, failures)
+
+
+def _report(out: Path) -> str:
+    return shlex.join(["tnlpad", "report", str(out), "--out", "report"])
+
+
+def _print_states(seen: "Sequence[Seen]") -> None:
+    """How many runs stand how, dataset by dataset."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tnlpad.grid.grid import STATES
+
+    counts = Counter((each.planned.experiment.dataset, each.state) for each in seen)
+    states = [state for state in STATES if any(each.state == state for each in seen)]
+    table = Table()
+    table.add_column("runs")
+    for heading in (*states, "all"):
+        table.add_column(heading, justify="right")
+    for dataset in dict.fromkeys(dataset for dataset, _ in counts):
+        row = [counts[dataset, state] for state in states]
+        table.add_row(dataset, *(f"{count:,}" for count in (*row, sum(row))))
+    table.add_section()
+    totals = [sum(each.state == state for each in seen) for state in states]
+    table.add_row("all", *(f"{count:,}" for count in (*totals, len(seen))))
+    Console().print(table)
+
+
+def what_is_left(seen: "Sequence[Seen]", where: Where) -> str:
+    """How much is left, how long that takes, and how we know."""
+    from tnlpad.cli.progress import duration, machine_time
+    from tnlpad.grid.estimate import step_times
+    from tnlpad.grid.reproduce import UNFINISHED
+
+    left = [each for each in seen if each.state in UNFINISHED]
+    if not left:
+        return "Nothing is left to run."
+    on_gpu = where.on_gpu
+    recorded = step_times()["cuda" if on_gpu else "cpu"]
+    shared = f", taken as made {where.jobs} at once" if on_gpu and where.jobs > 1 else ""
+    known: dict[KnownFrom | None, str] = {
+        "like runs": f"by like runs in {where.out}{shared}",
+        "step times": f"by recorded steps ({recorded['machine']}; {recorded['basis']})",
+        None: "unknown",
+    }
+    sources = Counter(each.known_from for each in left)
+    basis = ", ".join(f"{sources[source]:,} {words}" for source, words in known.items() if sources[source])
+    known_seconds = [each.seconds_left for each in left if each.seconds_left is not None]
+    if not known_seconds:
+        return f"{_runs_are(len(left))} left; how long that takes is not known."
+    # Each run has a core of its own; those on a GPU slow each other down.
+    seconds = sum(known_seconds) / (where.jobs if on_gpu else 1)
+    most = "at most " if any(each.planned.config.patience for each in left) else ""
+    took = machine_time(seconds, "GPU" if on_gpu else "CPU")
+    at_once = (
+        f", {duration(max(1.0, seconds / where.jobs, *known_seconds))} with --jobs {where.jobs}"
+        if not on_gpu and not where.on_ray
+        else ""
+    )
+    return f"{_runs_are(len(left))} left, {most}about {took}{at_once}. Estimated: {basis}."
+
+
+def _runs_are(count: int) -> str:
+    return f"{count:,} {'run is' if count == 1 else 'runs are'}"
+
+
+def _print_gpu_hours(seen: "Sequence[Seen]") -> None:
+    """What the same would take on the GPU that was measured, where a CPU takes long."""
+    from tnlpad.cli.progress import machine_time
+    from tnlpad.grid.estimate import seconds_left, step_times
+    from tnlpad.grid.reproduce import left_to_run
+
+    known = [seconds_left(config, 0, {}, "cuda")[0] for config in left_to_run(seen)]
+    seconds = [each for each in known if each is not None]
+    if len(seconds) == len(known) and sum(each.seconds_left or 0.0 for each in seen) >= LONG_SECONDS:
+        recorded = step_times()["cuda"]
+        basis = f"{recorded['machine']}; {recorded['basis']}"
+        typer.echo(
+            f"With --device cuda: about {machine_time(sum(seconds), 'GPU')}. Estimated: by recorded steps ({basis})."
+        )
+
+
+def _entry(each: "Seen", failures: "Mapping[str, Failure]") -> dict[str, Any]:
+    """A run of `--json`."""
+    from tnlpad.runs.config import command
+
+    planned = each.planned
+    return {
+        "run_id": planned.run_id,
+        "state": each.state,
+        "dataset": planned.experiment.dataset,
+        "noise": planned.experiment.noise,
+        "method": planned.experiment.method,
+        "network": planned.experiment.resolved_network,
+        "seed": planned.seed,
+        "cells": list(planned.serves),
+        "command": command(planned.config),
+        "seconds_left": each.seconds_left,
+        "problem": str(failures[planned.run_id]) if planned.run_id in failures else each.problem,
+    }
+
+
+def _say_failures(seen: "Sequence[Seen]", failures: "Mapping[str, Failure]") -> None:
+    """Each problem once, with the runs that have it; of a bug, where the first of them says where it is."""
+    from tnlpad.runs.config import command
+
+    commands = {each.planned.run_id: command(each.planned.config) for each in seen}
+    say(f"Error: {len(failures)} failed. The others are kept; give the command again to try these again.")
+    for problem in dict.fromkeys(failure.error for failure in failures.values()):
+        alike = {name: failure for name, failure in failures.items() if failure.error == problem}
+        say(f"- {max(alike.values(), key=lambda failure: failure.traceback is not None)}")
+        for name in list(alike)[:SHOWN_FAILURES]:
+            say(f"    {commands.get(name, name)}")
+        if len(alike) > SHOWN_FAILURES:
+            say(f"    and {len(alike) - SHOWN_FAILURES} more")
+
+
+def carry_out(plan: Plan, where: Where) -> "dict[str, Failure]":
+    """Run what is missing; what failed, by run or figure."""
+    from tnlpad.grid.grid import DiskFull
+    from tnlpad.grid.ray import RayUnavailable
+
+    seen = seen_runs(plan, where)
+    if seen:
+        say(what_is_left(seen, where), where.quiet)
+    try:
+        with ending_early(kept="Finished runs are", kept_of_interrupted="Finished runs and checkpoints are"):
+            return _run(seen, where) | _compute(plan, where)
+    except (RayUnavailable, DiskFull) as error:
+        fail(str(error))
+
+
+def _run(seen: "Sequence[Seen]", where: Where) -> "dict[str, Failure]":
+    from tnlpad.cli.progress import grid_progress
+    from tnlpad.grid.grid import Failure, run_grid
+    from tnlpad.grid.reproduce import left_to_run
+
+    left, absent = left_to_run(seen), absent_here(seen, where)
+    failures = {config.run_id: Failure(error=absent[config.dataset]) for config in left if config.dataset in absent}
+    possible = [config for config in left if config.dataset not in absent]
+    if absent and not possible:
+        fail(" ".join(absent.values()), code=3)
+    if not possible:
+        return failures
+    expected = {each.planned.run_id: each.seconds_left for each in seen}
+    places = None if where.on_ray else where.jobs  # how many machines a cluster has may change
+    with (
+        _executor(where) as execute,
+        grid_progress(possible, expected, where.out, places, where.quiet) as progress,
+        closing(
+            run_grid(
+                possible,
+                where.out,
+                execute=execute,
+                root=where.root,
+                device=where.device,
+                on_wait=progress.on_wait,
+            )
+        ) as ends,
+    ):
+        for ended in ends:
+            progress.on_end(ended)
+            if ended.failure is not None:
+                failures[ended.run_id] = ended.failure
+    return failures
+
+
+def _compute(plan: Plan, where: Where) -> "dict[str, Failure]":
+    from tnlpad.cli.progress import telling
+    from tnlpad.grid.computed_figures import compute_figure
+    from tnlpad.paper.cells import SMOKE
+
+    failures: dict[str, Failure] = {}
+    for name, wanted in plan.figures.items():
+        with telling(where.quiet) as tell:
+            failure = compute_figure(
+                name,
+                where.out,
+                wanted,
+                smoke=plan.target == SMOKE,
+                root=where.root,
+                device=where.device,
+                tell=tell,
+            )
+        if failure is not None:
+            failures[name] = failure
+    return failures
+
+
+@contextmanager
+def _executor(where: Where) -> "Iterator[Executor]":
+    from tnlpad.grid.executors import execute
+    from tnlpad.grid.grid import folder_of, moved
+    from tnlpad.grid.mps import mps
+    from tnlpad.grid.ray import SendBack, execute_on_ray
+
+    if where.on_ray:
+        with redirect_stdout(sys.stderr):  # Ray talks, and stdout is for results
+            yield partial(
+                execute_on_ray,
+                address=where.address,
+                gpus_per_run=1 / where.jobs if where.on_gpu else 0,
+                send_back=SendBack(folder=folder_of, moved=moved) if where.send_back else None,
+            )
+        return
+    shared = where.jobs > 1 and where.on_gpu
+    with mps(where.device, say=lambda words: say(words, where.quiet)) if shared else nullcontext():
+        yield partial(execute, workers=where.jobs)
 
 
 def reproduce(
@@ -85,6 +436,6 @@ def reproduce(
 
 
 def _filling_the_gpu(where: Where, plan: Plan) -> Where:
-    from tnlpad.experiments.packing import runs_at_once
+    from tnlpad.grid.mps import runs_at_once
 
     return replace(where, jobs=runs_at_once(run.config for run in plan.runs))

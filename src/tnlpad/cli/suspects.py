@@ -1,6 +1,7 @@
 """`tnlpad suspects`: which labels of a run's data are probably wrong, and what they should be."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,11 +9,10 @@ import typer
 
 from tnlpad.cli.find_run import judged_run
 from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
-from tnlpad.cli.suspect_files import DEFAULT_FORMATS, FORMATS, verdict, write_suspects
+from tnlpad.suspects import DEFAULT_FORMATS, FORMATS
 
 if TYPE_CHECKING:
-    from tnlpad.suspects.judged import JudgedSamples
-    from tnlpad.suspects.listing import Suspect
+    from tnlpad.suspects.listing import JudgedSamples, Suspect
 
 ROWS_PRINTED = 20
 EXIT_FINDINGS = 4
@@ -51,6 +51,7 @@ def suspects(
 
     Example: tnlpad suspects RUN --top 100 --out suspects
     """
+    from tnlpad.suspects.export import write_suspects
 
     limit, wanted = _share(fail_on), _formats(formats, out)
     found = judged_run(run, runs)
@@ -59,7 +60,7 @@ def suspects(
     if out is not None:
         folder = folder_for_results(out, "--out")
         try:
-            files = write_suspects(folder, wanted, found, listed, own=None, root=root, quiet=quiet)
+            files = write_suspects(folder, wanted, found, listed, own=None, root=root, warn=partial(say, quiet=quiet))
         except OSError as error:
             reason = error.strerror or error
             fail(f"cannot write into {folder} ({reason}). Free some space there, or name another folder.")
@@ -127,6 +128,8 @@ def _print(found: "JudgedSamples", listed: "Sequence[Suspect]", files: Sequence[
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from tnlpad.suspects.export import verdict
 
     warning = found.caution
     table = Table(title="Suspect labels, the most suspicious first", title_justify="left")

@@ -1,21 +1,267 @@
-"""`tnlpad train`: one run from its words to its record, resumed if it was begun before."""
+"""What stands in the folder of runs already, for whoever wants to go on with it.
 
-from collections.abc import Mapping
+Which run the words of a command line mean.
+
+A finished run in words and numbers.
+
+A run's numbers as TensorBoard's files.
+
+`tnlpad train`: one run from its words to its record, resumed if it was begun before.
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.begun_run import require_begun, tell_of_changed_data
-from tnlpad.cli.chosen_run import Words, chosen_run, opened
-from tnlpad.cli.exit_codes import ending_early, exit_codes
-from tnlpad.cli.options import Device, IgnoredColumns, LabelColumn, Out, Protocol, Quiet, Root
-from tnlpad.cli.output import fail, print_json, say, used_folder
-from tnlpad.cli.run_progress import run_progress
-from tnlpad.cli.run_words import print_summary
-from tnlpad.cli.suspect_files import verdict, write_beside_run
-from tnlpad.cli.tensorboard import tensorboard_log
-from tnlpad.cli.where import checked_device
+from tnlpad.cli.data import progress_reporter
+from tnlpad.cli.options import (
+    Device,
+    IgnoredColumns,
+    LabelColumn,
+    Out,
+    Protocol,
+    Quiet,
+    Root,
+    checked_device,
+    read_settings,
+    table_words,
+)
+from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
+from tnlpad.cli.progress import run_progress
+
+if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
+    from tnlpad.records.store import RunFolder
+    from tnlpad.runs.config import RunConfig
+
+
+def require_begun(config: "RunConfig", out: Path) -> None:
+    """Refuse to resume what was never begun."""
+    from tnlpad.records.store import RunFolder
+
+    folder = RunFolder(out / config.run_id)
+    if not folder.begun:
+        fail(
+            f"there is nothing to resume in {folder.path}. Leave out --resume to begin this run, or check that the "
+            "words, --set and --out are those it was begun with.",
+            code=3,
+        )
+
+
+def tell_of_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Path, resume: bool, quiet: bool) -> None:
+    """Data that have changed make another run: whoever wants to go on with an old one is told so."""
+    from tnlpad.records.scores import read_data_file
+    from tnlpad.records.store import RecordError, RunFolder, find_runs
+
+    if own is None or RunFolder(out / config.run_id).begun:
+        return
+    here = str(own.source.absolute())
+    for folder in find_runs(out):
+        try:
+            remembered = read_data_file(folder.path) or {}
+        except RecordError:
+            continue
+        same = (
+            remembered.get("path") == here
+            and remembered.get("label_column") == own.label_column
+            and remembered.get("ignored", []) == list(own.ignored)
+        )
+        if same and remembered.get("fingerprint") != own.shape.fingerprint:
+            changed = f"{own.source} has changed since {folder.path.name} was begun"
+            if resume:
+                fail(f"{changed}, and a run goes on with the same data only. Restore them, or leave out --resume.", 3)
+            say(f"{changed}: this is a new run.", quiet)
+            return
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What of a run can be said in words; None where nothing was said."""
+
+    data: str | None
+    noise: str | None
+    method: str | None
+    network: str | None
+    protocol: Protocol | None
+
+
+def opened(
+    data: str | None, images: Path | None, label: str | None, ignore: list[str], quiet: bool
+) -> "OwnDataset | None":
+    """The person's own data that a word means; None if it is the name of a dataset."""
+    from tnlpad.data.catalogue import CATALOGUE
+    from tnlpad.data.own import is_path, open_dataset
+    from tnlpad.errors import DataError
+
+    if data is None or data in CATALOGUE or not is_path(data):
+        if images is not None:
+            fail(f"--images {images} is for tables of your own images: leave it out.", code=2)
+        if label is not None:
+            fail(f"--label {label} is for tables of your own: leave it out.", code=2)
+        if ignore:
+            fail(f"--ignore {ignore[0]} is for tables of your own: leave it out.", code=2)
+        if data is not None and data not in CATALOGUE:
+            say(f"There is no file or folder {data} here, so it is taken for the name of a published dataset.", quiet)
+        return None
+    try:
+        with progress_reporter(quiet) as reporter:
+            own = open_dataset(data, images=images, label=label, ignored=ignore, reporter=reporter)
+    except DataError as error:
+        fail(str(error), code=3)
+    if own.problems:
+        again = shlex.join(["tnlpad", "check", data, *table_words(label, ignore)])
+        say(f"{len(own.problems):,} samples are left out; `{again}` says why.", quiet)
+    for note in own.notes:
+        say(f"Note: {note}", quiet)
+    return own
+
+
+def chosen_run(
+    words: Words,
+    own: "OwnDataset | None",
+    *,
+    file: Path | None,
+    seed: int | None,
+    settings: list[str],
+    weights: Path | None,
+    device: str,
+) -> "RunConfig":
+    """The run's configuration.
+
+    Args:
+        words: What is said of it in words.
+        own: The person's own data, if it is about them.
+        file: The configuration of another run, which then says what the words would.
+        seed: None is that of the file, or 1.
+        settings: Texts of `--set`.
+        weights: A file of weights to begin with.
+        device: Where it will run.
+    """
+    with exit_codes():
+        given = read_settings(settings) | _named(weights)
+        if file is None:
+            return _from_words(words, own, seed, device, given)
+        return _from_file(words, own, file, seed, given)
+
+
+def _named(weights: Path | None) -> dict[str, str]:
+    """The setting that a file of weights means: its name with the first digits of its SHA-256, wherever it lies."""
+    if weights is None:
+        return {}
+    from tnlpad.networks.pretrained import name_with_hash
+
+    try:
+        return {"pretrained": name_with_hash(weights)}
+    except OSError as error:
+        fail(f"--weights {weights}: cannot be read ({error.strerror or error}).", code=3)
+
+
+def _from_words(
+    words: Words, own: "OwnDataset | None", seed: int | None, device: str, settings: Mapping[str, str]
+) -> "RunConfig":
+    from tnlpad.runs.config import configure
+
+    if words.data is None:
+        raise ValueError("Say what to train on, such as `tnlpad train mnist`; `tnlpad data list` shows what there is.")
+    return configure(
+        words.data if own is None else own.shape,
+        noise=words.noise or "none",
+        protocol=words.protocol or "paper",
+        method=words.method or "tnlpad",
+        network=words.network,
+        seed=1 if seed is None else seed,
+        device=device,
+        settings=settings,
+    )
+
+
+def _from_file(
+    words: Words, own: "OwnDataset | None", file: Path, seed: int | None, settings: Mapping[str, str]
+) -> "RunConfig":
+    from tnlpad.runs.config import from_json, with_settings
+
+    fixed = ("noise", "method", "network", "protocol", *(() if own is not None else ("data",)))
+    if said := [name for name in fixed if getattr(words, name)]:
+        raise ValueError(
+            f"--config {file} says what to run, and so do you ({', '.join(said)}): leave one out. --seed and --set may "
+            "be given beside --config."
+        )
+    try:
+        plain = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--config {file}: cannot be read ({error}). Give a run's config.json.") from error
+    if not isinstance(plain, dict):
+        raise ValueError(f"--config {file}: not a JSON object. Give a run's config.json.")
+    changed = {} if seed is None else {"seed": seed}
+    return with_settings(from_json(plain | changed), settings)
+
+
+def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    """The chosen epoch and the last one, by validation and test."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=summary["run_id"], title_justify="left")
+    validation = f"{summary['config']['validation']} validation"
+    test = "test, %" if "data" not in summary["config"] else "test part, labels as given, %"
+    for heading in ("", "epoch", f"{validation}, %", test):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for label, key in ((f"chosen on {validation}", "chosen"), ("last epoch", "last")):
+        row = summary[key]
+        numbers = (_percent(row[name]) for name in ("validation_accuracy", "test_accuracy"))
+        table.add_row(label, str(row["epoch"]), *numbers)
+    console = Console()
+    console.print(table)
+    if summary["epochs_run"] < summary["config"]["epochs"]:
+        console.print(
+            f"Ended {summary['stopped']}, after {summary['epochs_run']} of {summary['config']['epochs']} epochs."
+        )
+    console.print(f"Record: {folder}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _percent(share: float | None) -> str:
+    return "no test part" if share is None else f"{100 * share:.2f}"
+
+
+@contextmanager
+def tensorboard_log(wanted: bool, folder: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Every number of every epoch as a scalar; what a killed run wrote beyond its checkpoint is written over."""
+    if not wanted:
+        yield lambda record: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        fail(f"--tensorboard needs the package tensorboard ({error}). Install it with pip install 'tnlpad[tracking]'.")
+    writers: list[Any] = []
+
+    def on_epoch(record: Mapping[str, Any]) -> None:
+        if not writers:  # only now: a finished run is left as it is
+            writers.append(SummaryWriter(str(folder / "tensorboard"), purge_step=record["epoch"]))
+        for name, value in scalars(record):
+            writers[0].add_scalar(name, value, record["epoch"])
+
+    try:
+        yield on_epoch
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def scalars(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a record but its epoch, by the keys on the way to it."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from scalars(value, f"{prefix}{key}/")
+        elif key != "epoch" and value is not None:
+            yield f"{prefix}{key}", value
 
 
 def train(
@@ -96,8 +342,8 @@ def train(
     Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
     """
     say("Loading torch.", quiet)
-    from tnlpad.experiments.own_recipe import looks_every
-    from tnlpad.experiments.run import run
+    from tnlpad.runs.recipes import looks_every
+    from tnlpad.runs.run import run
 
     words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
     where = checked_device(device)
@@ -143,9 +389,23 @@ def train(
     if not keep_scores:
         return
     with ending_early(kept="The finished run is"):
-        listed = write_beside_run(finished, own, root, quiet)
-    if listed is not None and not as_json:
-        found, page = listed
+        _list_suspects(finished, own, root, quiet, as_json)
+
+
+def _list_suspects(
+    finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, as_json: bool
+) -> None:
+    from tnlpad.records.scores import SCORES_FILE
+    from tnlpad.records.store import RecordError
+    from tnlpad.suspects.export import verdict, write_beside_run
+
+    try:
+        found, page = write_beside_run(finished, own, root, partial(say, quiet=quiet))
+    except RecordError as error:
+        none_kept = not (finished.path / SCORES_FILE).exists()  # a run that was finished before, without scores
+        say(f"No list of suspects: {error}", quiet and none_kept)
+        return
+    if not as_json:
         typer.echo(verdict(found))
         typer.echo(f"Suspect labels: {page}")
 

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tnlpad.cli.exit_codes import ending_early, exit_codes
-from tnlpad.cli.options import Device, Network, Out, Protocol, Quiet, Root, read_list, read_seeds, read_settings
-from tnlpad.cli.output import folder_for_results, print_json, say
-from tnlpad.cli.where import checked_device
+from tnlpad.cli.options import (
+    Device,
+    Network,
+    Out,
+    Protocol,
+    Quiet,
+    Root,
+    checked_device,
+    read_list,
+    read_seeds,
+    read_settings,
+)
+from tnlpad.cli.output import ending_early, exit_codes, folder_for_results, print_json, say
 
 if TYPE_CHECKING:
-    from tnlpad.experiments.tune import Tried
+    from tnlpad.runs.tune import Tried
 
 BAR_WIDTH = 30
 
@@ -45,7 +54,7 @@ def tune(
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
     say("Loading torch.", quiet)
-    from tnlpad.experiments import tune as search
+    from tnlpad.runs import tune as search
 
     where = checked_device(device)
     with exit_codes():
@@ -101,7 +110,7 @@ def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tnlpad.experiments.tune import winner
+    from tnlpad.runs.tune import winner
 
     best, lowest = winner(tried), min(each.mean for each in tried)
     span = best.mean - lowest

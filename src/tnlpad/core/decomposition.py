@@ -41,10 +41,9 @@ from tnlpad.core.checks import (
     check_trainable,
 )
 from tnlpad.core.one_pass import OnePass
-from tnlpad.core.part_norms import part_norms
 from tnlpad.core.parts import Parts
 from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, chosen, strength
-from tnlpad.core.update import Rule, step_parts
+from tnlpad.core.update import Rule, part_norms, step_parts
 
 Norm = Literal["global", "tensor"]
 GammaUpdate = Literal["subgradient", "proximal"]

@@ -3,11 +3,14 @@
 A penalty β·‖v‖ over many tensors adds β·v/‖v‖ to the gradient of v, and 0 where v = 0; the proximal form of it shrinks
 v after the step instead. Everything stays on the device: β, norms and quotients are tensors, so that no step waits for
 the host. Vectors are scaled in place, since weight-sized temporaries are what this update costs on a CPU.
+
+How large the parts of the decomposed weights are.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -101,3 +104,25 @@ def _per_group(every: Sequence[Parts], values: Tensor) -> list[Tensor]:
 def _scale_(vectors: Sequence[Tensor], factor: Tensor) -> None:
     """Multiply every tensor by the one factor, or by its own."""
     torch._foreach_mul_(list(vectors), factor if factor.ndim == 0 else list(factor.unbind()))
+
+
+def part_norms(every: Sequence[Parts], base_state: Mapping[Tensor, Any]) -> dict[str, Tensor]:
+    """What `Decomposition.norms` gives."""
+    sigma = [tensor for parts in every for tensor in parts.sigma]
+    gamma = [tensor for parts in every for tensor in parts.gamma]
+    anchor = [tensor for parts in every for tensor in parts.anchor]
+    values = {"sigma": norms(sigma), "gamma": norms(gamma), "drift": norms(torch._foreach_sub(sigma, anchor))}
+    if averages := _averaged_gradient(every, base_state):
+        values["averaged_gradient"] = norms(averages)
+    return values
+
+
+def _averaged_gradient(every: Sequence[Parts], base_state: Mapping[Tensor, Any]) -> list[Tensor]:
+    """(1 − m)·momentum of every σ that has one."""
+    return [
+        (1 - parts.group["momentum"]) * momentum
+        for parts in every
+        if parts.group.get("momentum") and not parts.group.get("dampening")
+        for sigma in parts.sigma
+        if (momentum := base_state.get(sigma, {}).get("momentum_buffer")) is not None
+    ]

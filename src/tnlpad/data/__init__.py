@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from tnlpad.data.class_names import CIFAR100_SUPERCLASS as CIFAR100_SUPERCLASS
     from tnlpad.data.datasets import human_labels as human_labels
     from tnlpad.data.datasets import load as load
-    from tnlpad.data.errors import DataError as DataError
-    from tnlpad.data.errors import FetchError as FetchError
     from tnlpad.data.fetch import get as get
-    from tnlpad.data.presence import status as status
-    from tnlpad.data.root import default_root as default_root
+    from tnlpad.data.files import default_root as default_root
     from tnlpad.data.verify import check as check
+    from tnlpad.data.verify import status as status
+    from tnlpad.errors import DataError as DataError
+    from tnlpad.errors import FetchError as FetchError
 
 # A name must not be that of a module here, which would take its place once imported.
 _HOME = {
     "CATALOGUE": "tnlpad.data.catalogue",
     "CIFAR100_SUPERCLASS": "tnlpad.data.class_names",
-    "DataError": "tnlpad.data.errors",
+    "DataError": "tnlpad.errors",
     "DatasetInfo": "tnlpad.data.catalogue",
-    "FetchError": "tnlpad.data.errors",
+    "FetchError": "tnlpad.errors",
     "LABEL_SETS": "tnlpad.data.cifar_n",
     "check": "tnlpad.data.verify",
-    "default_root": "tnlpad.data.root",
+    "default_root": "tnlpad.data.files",
     "get": "tnlpad.data.fetch",
     "human_labels": "tnlpad.data.datasets",
     "load": "tnlpad.data.datasets",
-    "status": "tnlpad.data.presence",
+    "status": "tnlpad.data.verify",
 }
 
 __all__ = [

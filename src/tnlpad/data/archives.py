@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tnlpad.data.errors import DataError
 from tnlpad.data.files import BLOCK_BYTES, readable
+from tnlpad.errors import DataError
 
 MOST_MEMBERS = 200_000
 MOST_BYTES = 20 << 30

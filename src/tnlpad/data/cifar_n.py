@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.data.cifar import labels_from_array, labels_from_list
 from tnlpad.data.class_names import CIFAR100_COARSE
-from tnlpad.data.errors import DataError
 from tnlpad.data.files import read_bounded
-from tnlpad.data.labels import labels_from_array, labels_from_list
 from tnlpad.data.unpickle import unpickle
+from tnlpad.errors import DataError
 from tnlpad.types import Labels, NoisyLabels, Transition
 
 # Label sets by the names used here, and how many of the 50,000 labels of each are wrong. CIFAR-10N: three people per

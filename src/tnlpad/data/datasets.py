@@ -1,32 +1,83 @@
-"""Read a dataset by its name, from the published layout below a root."""
+"""IDX, the format of MNIST: a big-endian magic number, the dimensions, then unsigned bytes, row after row.
 
+The 1,797 digits of 8x8 pixels that come with scikit-learn. They need no files, and nobody published a split.
+
+Read a dataset by its name, from the published layout below a root.
+"""
+
+import math
 import shlex
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, overload
 
-from tnlpad.data import clothing1m
-from tnlpad.data.catalogue import DatasetInfo, Layout, find
-from tnlpad.data.catalogue.cifar import (
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.data.catalogue import (
     CIFAR10_BINARY_TEST,
     CIFAR10_BINARY_TRAIN,
     CIFAR10_PYTHON_TEST,
     CIFAR10_PYTHON_TRAIN,
+    DIGITS,
+    IDX_TEST,
+    IDX_TRAIN,
+    DatasetInfo,
+    Layout,
+    find,
 )
-from tnlpad.data.catalogue.mnist import IDX_TEST, IDX_TRAIN
-from tnlpad.data.cifar import CifarImages, read_cifar_binary, read_cifar_python
+from tnlpad.data.cifar import CifarImages, labels_from_array, read_cifar_binary, read_cifar_python
 from tnlpad.data.cifar_n import LABEL_SETS, noisy_labels, read_cifar_n
 from tnlpad.data.class_names import CIFAR100_COARSE
-from tnlpad.data.clothing1m import read_clothing1m
-from tnlpad.data.digits import read_digits
-from tnlpad.data.errors import DataError
-from tnlpad.data.files import is_file, present
-from tnlpad.data.food101 import CLASS_LIST as FOOD101_CLASS_LIST
-from tnlpad.data.food101 import read_food101
-from tnlpad.data.idx import read_idx
-from tnlpad.data.labels import labels_from_array
-from tnlpad.data.root import default_root
+from tnlpad.data.files import default_root, is_file, present, read_bounded
+from tnlpad.data.photographs import CLOTHING1M_SPLITS, read_clothing1m, read_food101
+from tnlpad.data.photographs import FOOD101_CLASS_LIST as FOOD101_CLASS_LIST
+from tnlpad.errors import DataError
 from tnlpad.types import ImageFiles, Labels, NoisyLabels, RawDataset
+
+UNSIGNED_BYTE = 0x08
+MOST_DIMENSIONS = 4
+
+
+def read_idx(path: Path, *, most_bytes: int) -> NDArray[np.uint8]:
+    """The array in an IDX file of unsigned bytes; the file may be compressed, then its name ends in .gz."""
+    content = read_bounded(path, most_bytes)
+    if len(content) < 4:
+        raise DataError(f"{path} has {len(content)} bytes: an IDX file begins with a magic number of 4.")
+    zero, kind, dimensions = struct.unpack(">HBB", content[:4])
+    if zero != 0 or kind != UNSIGNED_BYTE or not 1 <= dimensions <= MOST_DIMENSIONS:
+        raise DataError(
+            f"{path} begins with 0x{content[:4].hex()}: an IDX file of unsigned bytes begins with 0x000008 and the "
+            f"number of dimensions, 1 to {MOST_DIMENSIONS}."
+        )
+    header = 4 + 4 * dimensions
+    if len(content) < header:
+        raise DataError(f"{path} ends within its header, after {len(content)} bytes: it is truncated.")
+    shape = struct.unpack(f">{dimensions}I", content[4:header])
+    if math.prod(shape) != len(content) - header:
+        raise DataError(
+            f"{path} announces {' x '.join(map(str, shape))} = {math.prod(shape):,} bytes of data but holds "
+            f"{len(content) - header:,}: it is truncated or damaged."
+        )
+    # A copy, because arrays that share a file's immutable bytes cannot be written to.
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
+
+
+def read_digits(split: str) -> RawDataset:
+    """The first four fifths for training, the rest for testing; gray values 0 to 16 are stretched to 0 to 255."""
+    from sklearn.datasets import load_digits  # here, because it takes most of a second
+
+    bunch = load_digits()
+    # 255/16 is not whole: adding half of the divisor rounds to the nearest, and no two values become one.
+    images = ((bunch.images.astype(np.int64) * 255 + 8) // 16).astype(np.uint8)[:, None]
+    chosen = slice(DIGITS.train_size) if split == "train" else slice(DIGITS.train_size, None)
+    return RawDataset(
+        images=images[chosen],
+        labels=bunch.target[chosen].astype(np.int64),
+        class_names=DIGITS.class_names,
+    )
+
 
 InMemory = Literal["mnist", "fashion_mnist", "cifar10", "cifar100", "cifar10n", "cifar100n", "digits"]
 OnDisk = Literal["food101", "clothing1m"]
@@ -56,7 +107,7 @@ def load(name: str, root: Path | str | None = None, split: str = "train") -> Raw
         split: Which part.
     """
     info = find(name)
-    splits = tuple(clothing1m.SPLITS) if name == "clothing1m" else ("train", "test")
+    splits = tuple(CLOTHING1M_SPLITS) if name == "clothing1m" else ("train", "test")
     if split not in splits:
         raise ValueError(f"split={split!r}: {name} has {', '.join(splits)}.")
     if info.bundled:
@@ -135,7 +186,7 @@ def complete_layout(info: DatasetInfo, root: Path) -> Layout | None:
         if layout.format == "food101":
             complete = is_file(folder / FOOD101_CLASS_LIST)
         elif layout.format == "clothing1m":
-            complete = any(is_file(folder / keys) for keys, _, _ in clothing1m.SPLITS.values())
+            complete = any(is_file(folder / keys) for keys, _, _ in CLOTHING1M_SPLITS.values())
         else:
             complete = all(present(root, layout, file) for file in layout.files)
         if complete:

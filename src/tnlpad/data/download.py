@@ -14,9 +14,9 @@ import urllib.request
 from pathlib import Path
 
 from tnlpad.data.catalogue import RemoteFile
-from tnlpad.data.errors import DataError, FetchError
 from tnlpad.data.files import mismatch
-from tnlpad.data.reporting import SILENT, Reporter
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.errors import DataError, FetchError
 
 BLOCK_BYTES = 1 << 18
 TIMEOUT_SECONDS = 10.0  # for connecting and for each silence: an unreachable host should not hold up the next source

@@ -16,13 +16,11 @@ from tnlpad.data.archives import extract_files, extract_tree, gunzip
 from tnlpad.data.catalogue import DataFile, DatasetInfo, Layout, Package, Published, Source, find
 from tnlpad.data.datasets import command
 from tnlpad.data.download import TIMEOUT_SECONDS, download
-from tnlpad.data.errors import DataError, FetchError
-from tnlpad.data.files import mismatch
+from tnlpad.data.files import default_root, mismatch
 from tnlpad.data.mirrors import fetch_package
-from tnlpad.data.presence import status_of
-from tnlpad.data.reporting import SILENT, Reporter
-from tnlpad.data.root import default_root
-from tnlpad.data.verify import check_of
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.data.verify import check_of, status_of
+from tnlpad.errors import DataError, FetchError
 
 DOWNLOADS = ".downloads"
 BUILDING = "building"

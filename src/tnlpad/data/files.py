@@ -1,9 +1,13 @@
-"""Reading files that may be damaged, hostile or missing: never more than was announced, and always our error."""
+"""Where datasets live when nobody says: $TNLPAD_DATA, else a folder of the user's cache, by the platform's custom.
+
+Reading files that may be damaged, hostile or missing: never more than was announced, and always our error.
+"""
 
 import errno
 import gzip
 import hashlib
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +15,25 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tnlpad.data.catalogue import DataFile, Layout
-from tnlpad.data.errors import DataError
+from tnlpad.errors import DataError
+
+
+def default_root() -> Path:
+    """The folder that holds all datasets; it need not exist yet."""
+    chosen = os.environ.get("TNLPAD_DATA")
+    return Path(chosen).expanduser() if chosen else _user_cache() / "tnlpad" / "data"
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return Path(base) if base else Path.home() / "AppData" / "Local"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    base = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification: a relative path is invalid and must be ignored.
+    return Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
+
 
 BLOCK_BYTES = 1 << 20
 WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}

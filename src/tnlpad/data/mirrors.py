@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.archives import extract_files, gunzip
-from tnlpad.data.catalogue import Layout, Package
-from tnlpad.data.catalogue.cifar import CIFAR10_BINARY_TEST, CIFAR10_BINARY_TRAIN
-from tnlpad.data.cifar import IMAGE_BYTES
-from tnlpad.data.errors import DataError, FetchError
+from tnlpad.data.catalogue import CIFAR10_BINARY_TEST, CIFAR10_BINARY_TRAIN, Layout, Package
+from tnlpad.data.cifar import IMAGE_BYTES, labels_from_list
 from tnlpad.data.files import read_bounded
-from tnlpad.data.labels import labels_from_list
+from tnlpad.errors import DataError, FetchError
 
 MOST_BYTES = 1 << 26  # no file in these packages is larger than 50 MB
 BATCH_SIZE = 10_000

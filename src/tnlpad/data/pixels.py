@@ -1,4 +1,6 @@
-"""One image from a file of any common kind to upright 8-bit pixels, or the reason why not.
+"""Whether image files can be decoded.
+
+One image from a file of any common kind to upright 8-bit pixels, or the reason why not.
 
 Photographs are turned as their EXIF says, 16-bit pixels keep their upper half, transparent ones lie on white, of an
 animation the first picture counts.
@@ -7,14 +9,37 @@ animation the first picture counts.
 import hashlib
 import io
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from tnlpad.data.errors import DataError
-from tnlpad.data.images import MOST_PIXELS
+from tnlpad.data.progress import SILENT, Reporter, in_threads
+from tnlpad.errors import DataError
+
+MOST_PIXELS = 1 << 26  # a photograph of 64 megapixels; more in a dataset is a decompression bomb
+
+
+def undecodable(paths: Sequence[str], *, reporter: Reporter = SILENT) -> Iterator[tuple[str, str]]:
+    """Those of the images that cannot be decoded, each with the reason, in the order given."""
+    reasons = in_threads(_reason_not_decodable, paths, "Decoding images", reporter)
+    return ((path, reason) for path, reason in zip(paths, reasons, strict=True) if reason is not None)
+
+
+def _reason_not_decodable(path: str) -> str | None:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MOST_PIXELS:
+                return f"{image.width} x {image.height} pixels"
+            image.load()
+    except Exception as error:  # decoders fed with damaged bytes raise anything, and whatever it is, the image is bad
+        return str(error) or type(error).__name__
+    return None
+
 
 MOST_BYTES = 1 << 28  # of one image's file
 TOO_LARGE = f"it unpacks to more than {MOST_PIXELS:,} pixels"

@@ -14,7 +14,6 @@ import pickletools
 from collections.abc import Callable
 from typing import Any
 
-from tnlpad.data.errors import DataError
 from tnlpad.data.pickled_arrays import (
     CALLS,
     NAMES,
@@ -25,6 +24,7 @@ from tnlpad.data.pickled_arrays import (
     UnfinishedDType,
     finished,
 )
+from tnlpad.errors import DataError
 
 MOST_INSTRUCTIONS = 1_000_000  # the largest published file, CIFAR-100's training batch, takes 250,000
 

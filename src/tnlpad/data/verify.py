@@ -1,24 +1,89 @@
-"""Whether a dataset is what was published: checksums where files are published as such, else lists and every image."""
+"""How much of a published dataset is there: a quick look at names and sizes.
+
+Whether a dataset is what was published: checksums where files are published as such, else lists and every image.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from tnlpad.data import class_names, clothing1m
+from tnlpad.data import class_names
 from tnlpad.data.catalogue import DataFile, DatasetInfo, Layout, find
 from tnlpad.data.cifar_n import CLEAN, CLEAN_COARSE, WRONG_LABELS, read_cifar_n
-from tnlpad.data.clothing1m import missing_images, read_clothing1m
-from tnlpad.data.datasets import complete_layout, get_again, read_human_labels, require_layout
-from tnlpad.data.digits import read_digits
-from tnlpad.data.errors import DataError
-from tnlpad.data.files import is_file, mismatch, present
-from tnlpad.data.food101 import SPLITS as FOOD101_SPLITS
-from tnlpad.data.food101 import read_food101
-from tnlpad.data.images import undecodable
-from tnlpad.data.reporting import SILENT, Reporter
-from tnlpad.data.root import default_root
+from tnlpad.data.datasets import (
+    begun_layout,
+    command,
+    complete_layout,
+    get_again,
+    read_digits,
+    read_human_labels,
+    require_layout,
+)
+from tnlpad.data.files import default_root, is_file, mismatch, present
+from tnlpad.data.photographs import CLOTHING1M_SPLITS, missing_images, read_classes, read_clothing1m, read_food101
+from tnlpad.data.photographs import FOOD101_SPLITS as FOOD101_SPLITS
+from tnlpad.data.pixels import undecodable
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.errors import DataError
+
+State = Literal["bundled", "present", "incomplete", "missing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """How much of a dataset is there, judged by names and sizes alone."""
+
+    name: str
+    state: State
+    folder: Path | None
+    detail: str
+
+
+def status(name: str, root: Path | str | None = None) -> Status:
+    """A quick look: nothing is read but names, sizes and short lists."""
+    return status_of(find(name), Path(root) if root is not None else default_root())
+
+
+def status_of(info: DatasetInfo, root: Path) -> Status:
+    """As `status`, for a record of the catalogue."""
+    if info.bundled:
+        return Status(name=info.name, state="bundled", folder=None, detail="comes with scikit-learn")
+    layout = complete_layout(info, root)
+    if layout is not None:
+        return _status_of_complete(info, layout, root)
+    begun = begun_layout(info, root)
+    if begun is None:
+        return Status(name=info.name, state="missing", folder=None, detail="")
+    layout, missing = begun
+    folder = root / layout.folder
+    return Status(name=info.name, state="incomplete", folder=folder, detail=f"lacks {', '.join(missing)}")
+
+
+def _status_of_complete(info: DatasetInfo, layout: Layout, root: Path) -> Status:
+    folder = root / layout.folder
+    wrong = [file.path for file in layout.files if not _size_is_right(root, layout, file)]
+    if wrong:
+        return Status(name=info.name, state="incomplete", folder=folder, detail=f"wrong size: {', '.join(wrong)}")
+    detail = ""
+    if layout.format == "food101":
+        try:
+            detail = f"{len(read_classes(folder))} of the {info.num_classes} classes"
+        except DataError as error:
+            return Status(name=info.name, state="incomplete", folder=folder, detail=str(error))
+    elif info.images_of and complete_layout(find(info.images_of), root) is None:
+        detail = f"the images are missing: {command('get', find(info.images_of), root)}"
+    return Status(name=info.name, state="present", folder=folder, detail=detail)
+
+
+def _size_is_right(root: Path, layout: Layout, file: DataFile) -> bool:
+    path = present(root, layout, file)
+    assert path is not None, "only asked of complete layouts"
+    # Of a compressed file the catalogue knows the uncompressed size; finding that out is not quick.
+    return file.size is None or path.suffix == ".gz" or path.stat().st_size == file.size
+
 
 MOST_NAMED = 5  # problems of one kind that are worth a line each
 
@@ -163,7 +228,7 @@ def _check_food101(info: DatasetInfo, layout: Layout, root: Path, findings: _Fin
 def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
     folder = root / layout.folder
     paths: list[str] = []
-    for split, (keys_file, _, published) in clothing1m.SPLITS.items():
+    for split, (keys_file, _, published) in CLOTHING1M_SPLITS.items():
         if not is_file(folder / keys_file):
             findings.problems.append(
                 f"{folder / keys_file} is missing, the list of the {split} images. It comes with the annotations "

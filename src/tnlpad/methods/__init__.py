@@ -10,8 +10,7 @@ from tnlpad.methods.cdr import Cdr, CdrConfig
 from tnlpad.methods.cnlcu import CnlcuConfig, CnlcuHardConfig, cnlcu, cnlcu_hard
 from tnlpad.methods.coteaching import Coteaching, CoteachingConfig
 from tnlpad.methods.coteaching_plus import CoteachingPlus, CoteachingPlusConfig
-from tnlpad.methods.dividemix import Dividemix, summed_logits
-from tnlpad.methods.dividemix_config import DividemixConfig, DividemixTnlpadConfig
+from tnlpad.methods.dividemix import Dividemix, DividemixConfig, DividemixTnlpadConfig, summed_logits
 from tnlpad.methods.jocor import Jocor, JocorConfig
 from tnlpad.methods.protocol import Method, Setup
 from tnlpad.methods.self_ensemble import SelfConfig, SelfEnsemble, SelfTnlpadConfig

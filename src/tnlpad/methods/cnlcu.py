@@ -1,4 +1,25 @@
-"""CNLCU: Co-teaching that ranks by a lower confidence bound of the loss over some epochs, not by the loss of today.
+"""Local outlier factors of many short lists of numbers at once, on the device.
+
+Paper: Breunig et al., "LOF: Identifying Density-Based Local Outliers" (2000). With the k nearest neighbours of a value,
+reach(a, b) = max(|a − b|, distance of b to its k-th neighbour), density lrd = 1/(mean reach + 1e-10), the factor is the
+mean density of the neighbours over the value's own. An outlier is a value whose negated factor lies strictly below the
+10 % quantile of its list, linearly interpolated. These are scikit-learn's conventions and numbers.
+
+Lists may have gaps: `present` says which entries count.
+
+Lower confidence bounds of a sample's loss, from its losses over some epochs: the scores by which CNLCU picks.
+
+Paper: Xia et al., "Sample Selection with Uncertainty of Losses for Learning with Noisy Labels" (ICLR 2022). With t
+losses ℓ, t_o of them outliers, and n the times the sample was picked, the score is max(μ − bonus, 0):
+
+    soft:  μ = mean of ψ(ℓ) with ψ(ℓ) = log(1 + ℓ + ℓ²/2),     bonus = s²·(t + s²·log(2t)/t²) / (n + 1 − s²)
+    hard:  μ = mean of ℓ without outliers (looked for from 5 losses on),
+           bonus = 2·√(2τ_min)·L·(t + √2·t_o) / ((t − t_o)·√t) · √(log(4t)/(n + 1))
+
+Losses are samples × window with gaps: `present` says which entries count, and at least one does. The strength s² or
+τ_min is a device scalar, because it changes between epochs.
+
+CNLCU: Co-teaching that ranks by a lower confidence bound of the loss over some epochs, not by the loss of today.
 
 Paper: Xia et al., "Sample Selection with Uncertainty of Losses for Learning with Noisy Labels" (ICLR 2022). Every
 `window` epochs each network starts a new window. With a sample's t losses in the window and n the times this network
@@ -24,12 +45,63 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from tnlpad.methods.confidence import hard_scores, soft_scores
 from tnlpad.methods.peers import NAMES, Peers
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.selection import Forgetting, smallest
 from tnlpad.types import Batch, Clock
+
+NEIGHBOURS = 2
+CONTAMINATION = 0.1
+AT_LEAST = 5  # values, for any of them to be an outlier
+
+
+def local_outlier_factors(values: Tensor, present: Tensor) -> Tensor:
+    """The factor of every entry, compared within its row; meaningful where more than `NEIGHBOURS` are present."""
+    x = values.double()  # ties decide what is strictly below: see `outliers`
+    apart = (x.unsqueeze(2) - x.unsqueeze(1)).abs()
+    itself = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+    distance, order = apart.masked_fill(itself | ~present.unsqueeze(1), math.inf).sort(dim=2, stable=True)
+    nearest, who = distance[..., :NEIGHBOURS], order[..., :NEIGHBOURS]
+    reach = torch.maximum(nearest, _of_neighbours(nearest[..., -1], who))
+    density = 1 / (reach.mean(2) + 1e-10)
+    return _of_neighbours(density, who).mean(2) / density
+
+
+def outliers(values: Tensor, present: Tensor) -> Tensor:
+    """True for the outliers of every row."""
+    negated = -local_outlier_factors(values, present)
+    ascending = negated.masked_fill(~present, math.inf).sort(dim=1).values
+    count = present.sum(1, keepdim=True)
+    place = CONTAMINATION * (count - 1).clamp(min=0)
+    below = place.floor().long()
+    above = (below + 1).clamp(max=values.shape[1] - 1)
+    low, high = ascending.gather(1, below), ascending.gather(1, above)
+    quantile = low + (place - below) * (high - low)
+    return present & (negated < quantile) & (count >= AT_LEAST)
+
+
+def _of_neighbours(of_each: Tensor, who: Tensor) -> Tensor:
+    """A value per entry, looked up for every entry's neighbours: rows × entries × neighbours."""
+    rows, entries, _ = who.shape
+    return of_each.unsqueeze(1).expand(rows, entries, entries).gather(2, who)
+
+
+def soft_scores(losses: Tensor, present: Tensor, n: Tensor, s2: Tensor) -> Tensor:
+    """max(μ − bonus, 0) with the soft mean."""
+    t = present.sum(1)
+    mu = torch.log(1 + losses + losses**2 / 2).masked_fill(~present, 0).sum(1) / t
+    return F.relu(mu - s2 * (t + s2 * torch.log(2 * t) / t**2) / (n + 1 - s2))
+
+
+def hard_scores(losses: Tensor, present: Tensor, n: Tensor, tau_min: Tensor, loss_bound: float = 2.0) -> Tensor:
+    """max(μ − bonus, 0) with the mean that leaves outliers out."""
+    kept = present & ~outliers(losses, present)
+    t, t_k = present.sum(1), kept.sum(1)
+    mu = losses.masked_fill(~kept, 0).sum(1) / t_k
+    spread = 2 * torch.sqrt(2 * tau_min) * loss_bound * (t + math.sqrt(2) * (t - t_k)) / (t_k * torch.sqrt(t))
+    return F.relu(mu - spread * torch.sqrt(torch.log(4 * t) / (n + 1)))
+
 
 # (losses of the window, which of them are there, times picked, s² or τ_min of this epoch) -> scores
 Scores = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

@@ -1,4 +1,18 @@
-"""DivideMix: two networks tell right labels from wrong for each other, and learn the images of the wrong unlabelled.
+"""What can be said to DivideMix, with and without the decomposition, and what of it makes no sense.
+
+Reduced precision for steps in which a network is run more than once.
+
+Within an `autocast` block torch casts a weight once and keeps the cast to the end of the block, whatever becomes of the
+weight in the meantime. A step that updates a network, or swaps its weights, and then asks it again would get answers of
+weights that are gone.
+
+The formulas of DivideMix: targets for labelled and unlabelled images, mixing, and the loss of what was mixed.
+
+Papers: Li et al., "DivideMix: Learning with Noisy Labels as Semi-supervised Learning" (ICLR 2020), which builds on
+Berthelot et al., "MixMatch" (NeurIPS 2019). Targets are class probabilities, one row per image; everything is a
+function of tensors, of fixed shape.
+
+DivideMix: two networks tell right labels from wrong for each other, and learn the images of the wrong unlabelled.
 
 Paper: Li et al., "DivideMix: Learning with Noisy Labels as Semi-supervised Learning" (ICLR 2020); formulas in `mixing`.
 After a warm-up by cross entropy on all labels, every epoch:
@@ -36,35 +50,155 @@ that of the run, where theirs is `preact_resnet18_dividemix`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from tnlpad.methods.casting import casting_anew
-from tnlpad.methods.dividemix_config import DividemixConfig, DividemixTnlpadConfig, check
+from tnlpad.core.penalties import Penalty
+from tnlpad.methods.decomposable import Trainee
 from tnlpad.methods.forward import counted_as, forward
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
-from tnlpad.methods.mixing import (
-    linear_ramp,
-    mixed,
-    negative_entropy,
-    prior_penalty,
-    refined,
-    sharpened,
-    soft_cross_entropy,
-    squared_distance,
-)
 from tnlpad.methods.peers import NAMES
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
-from tnlpad.methods.tnlpad import Part
-from tnlpad.methods.trainee import Trainee
+from tnlpad.methods.tnlpad import Part, TnlpadConfig
 from tnlpad.types import Batch, Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class DividemixConfig:
+    """The warm-up, the split, and the semi-supervised loss."""
+
+    warmup_epochs: int = 10
+    warmup_entropy: bool = False  # hold predictions back in the warm-up: for noise that goes from class to class
+    threshold: float = 0.5  # of w
+    averaged_losses: int = 1  # split by the mean over so many epochs; the authors take 5 at 90 % noise
+    temperature: float = 0.5
+    mixing_alpha: float = 4.0  # α
+    lambda_u: float = 25.0
+    rampup_epochs: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class DividemixTnlpadConfig(DividemixConfig, TnlpadConfig):
+    """The same, and where the decomposition is active and asked for σ."""
+
+    decompose_in: Literal["warmup", "all"] = "warmup"
+    warmup_clock: int = 40  # the epoch of the paper's at which the warm-up ends
+    split_with: Literal["sigma", "w"] = "sigma"
+    guess_with: Literal["sigma", "w"] = "sigma"
+
+    def decomposes(self) -> bool:
+        """Whether there is an epoch in which the networks are decomposed."""
+        return self.decompose_in == "all" or self.warmup_epochs > 0
+
+    def penalty(self, epochs: int) -> Penalty | None:
+        """β2 by the clock of this method."""
+        penalty = self.gamma_penalty(epochs)
+        if penalty is None or self.decompose_in == "all":
+            return penalty
+        return Faster(penalty, self.warmup_clock / self.warmup_epochs)  # type: ignore[arg-type]  # all take fractions
+
+
+@dataclass(frozen=True)
+class Faster:
+    """β(factor·t): a penalty whose clock runs faster."""
+
+    penalty: Callable[[float], float]
+    factor: float
+
+    def __call__(self, epoch: int) -> float:
+        return float(self.penalty(self.factor * epoch))
+
+
+def check(config: DividemixConfig) -> None:
+    """Refuse what cannot work, or would do nothing."""
+    for name, least in (("warmup_epochs", 0), ("rampup_epochs", 0), ("averaged_losses", 1)):
+        if getattr(config, name) < least:
+            raise ValueError(f"{name}={getattr(config, name)}: must be at least {least}.")
+    if not 0 <= config.threshold < 1:
+        raise ValueError(f"threshold={config.threshold}: must lie in [0, 1), a probability.")
+    for name in ("temperature", "mixing_alpha"):
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{name}={getattr(config, name)}: must be > 0.")
+    if isinstance(config, DividemixTnlpadConfig):
+        _check_wiring(config)
+    if config.lambda_u < 0:
+        raise ValueError(f"lambda_u={config.lambda_u}: must be >= 0; 0 switches the unlabelled term off.")
+
+
+def _check_wiring(config: DividemixTnlpadConfig) -> None:
+    if config.warmup_clock < 1:
+        raise ValueError(f"warmup_clock={config.warmup_clock}: must be at least 1, an epoch of the paper's.")
+    for name in ("split_with", "guess_with"):
+        if getattr(config, name) == "w" and config.decompose_in == "warmup":
+            raise ValueError(
+                f'{name}="w": with decompose_in="warmup" γ is dropped before anything is split or guessed, and w is σ. '
+                'Leave it out, or take decompose_in="all".'
+            )
+
+
+@contextmanager
+def casting_anew() -> Iterator[None]:
+    """Within the block weights are cast at every pass, of which each uses them once anyway."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
+
+
+def sharpened(p: Tensor, temperature: float) -> Tensor:
+    """p^(1/T), made to sum to 1 again."""
+    raised = p ** (1 / temperature)
+    return raised / raised.sum(1, keepdim=True)
+
+
+def refined(p: Tensor, labels: Tensor, clean: Tensor) -> Tensor:
+    """w·y + (1 − w)·p: the given label as far as it is believed, the prediction for the rest."""
+    w = clean.unsqueeze(1)
+    return ((1 - w) * p).scatter_add(1, labels.unsqueeze(1), w)  # one_hot would ask the device
+
+
+def mixed(values: Tensor, order: Tensor, weight: Tensor) -> Tensor:
+    """λ·v + (1 − λ)·v′, where v′ are the same rows in another order."""
+    return weight * values + (1 - weight) * values[order]
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean over rows of −Σ_c t_c·log p_c."""
+    return -(targets * F.log_softmax(logits, 1)).sum(1).mean()
+
+
+def squared_distance(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean over rows and classes of (p − t)²."""
+    return F.mse_loss(F.softmax(logits, 1), targets)
+
+
+def prior_penalty(logits: Tensor) -> Tensor:
+    """Σ_c π·log(π/p̄_c) with p̄ the mean prediction and π uniform: no class may be forgotten."""
+    log_mean = F.softmax(logits, 1).mean(0).log()
+    uniform = torch.full_like(log_mean, 1 / logits.shape[1])
+    return (uniform * (uniform.log() - log_mean)).sum()
+
+
+def negative_entropy(logits: Tensor) -> Tensor:
+    """Mean over rows of Σ_c p_c·log p_c, which is lowest for predictions that favour no class."""
+    log_p = F.log_softmax(logits, 1)
+    return (log_p.exp() * log_p).sum(1).mean()
+
+
+def linear_ramp(epochs: Tensor, length: int) -> Tensor:
+    """epochs/length, held within 0 and 1; 1 from the start if there is nothing to ramp up in."""
+    return (epochs / length).clamp(0, 1) if length > 0 else torch.ones_like(epochs)
+
 
 VIEWS = 4  # two of a labelled sample, two of an unlabelled one
 

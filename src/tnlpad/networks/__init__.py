@@ -9,19 +9,17 @@ To add one: write its file, and add its constructor to the table; the tests find
 import inspect
 from collections.abc import Callable
 
-from tnlpad.names import nearest
-from tnlpad.networks.imagenet_resnet import ImageNetResNet, imagenet_resnet50
 from tnlpad.networks.lenet import LeNet, lenet
 from tnlpad.networks.mlp import MLP, mlp
 from tnlpad.networks.network import Network
 from tnlpad.networks.preact_resnet import PreActResNet, preact_resnet18, preact_resnet18_dividemix
 from tnlpad.networks.pretrained import Pretrained, load_pretrained
-from tnlpad.networks.resnet import ResNet, resnet18, resnet34, resnet50
+from tnlpad.networks.resnet import ImageNetResNet, ResNet, imagenet_resnet50, resnet18, resnet34, resnet50
 from tnlpad.networks.resnext import ResNeXt, resnext29_2x64d, resnext29_4x64d, resnext29_32x4d
-from tnlpad.networks.small_cnn import SmallCNN, small_cnn
-from tnlpad.networks.small_resnet import SmallResNet, small_resnet
+from tnlpad.networks.small import SmallCNN, SmallResNet, small_cnn, small_resnet
 from tnlpad.networks.vgg import VGG, vgg19
 from tnlpad.networks.wide_resnet import WideResNet, wide_resnet28_2, wide_resnet28_4, wide_resnet28_10
+from tnlpad.suggestions import nearest
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "lenet": lenet,

@@ -1,4 +1,9 @@
-"""LeNet-5 for 28x28 images: two 5x5 convolutions with pooling, then 400-120-84 and one linear layer.
+"""Layers so small that on a GPU launching them costs more than computing them: what is compiled has few launches.
+
+A matrix product of a library comes with kernels that pad, cast and split it. Written as a product and a sum it is one
+kernel, and the compiler fuses the bias, the nonlinearity and the derivative's sums into it.
+
+LeNet-5 for 28x28 images: two 5x5 convolutions with pooling, then 400-120-84 and one linear layer.
 
 Paper: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", in today's form: every map of the first
 convolution feeds the second, ReLU instead of the scaled tanh, a linear layer instead of radial basis functions, biases
@@ -10,10 +15,37 @@ The original reads 32x32 images. Smaller ones are padded to that size by the fir
 
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from tnlpad.networks.network import Network
-from tnlpad.networks.small_layers import SmallLinear, few_launches
+
+
+class SmallLinear(nn.Linear):
+    """A linear layer; the same as torch's but for how a compiled one is carried out on a GPU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """One row of outputs per row of the input."""
+        if few_launches(input):
+            return (input.unsqueeze(1) * self.weight).sum(2) + self.bias
+        return super().forward(input)
+
+
+def few_launches(rows: Tensor) -> bool:
+    """Whether to write a layer for the compiler: on a GPU and in float32; tensor cores have their own libraries."""
+    return (
+        torch.compiler.is_compiling()
+        and rows.is_cuda
+        and rows.dtype == torch.float32
+        and not torch.is_autocast_enabled("cuda")
+        and _three_tf32_products()
+    )
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _three_tf32_products() -> bool:
+    """Whether the GPU can make them: NVIDIA's since Ampere."""
+    return torch.version.cuda is not None and torch.cuda.get_device_capability() >= (8, 0)
 
 
 class LeNet(Network):

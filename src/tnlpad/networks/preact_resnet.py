@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tnlpad.networks.network import Network, pooled
-from tnlpad.networks.residual import stage
+from tnlpad.networks.resnet import stage
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, stride of the first block
 

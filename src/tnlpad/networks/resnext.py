@@ -14,7 +14,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from tnlpad.networks.network import Network, pooled
-from tnlpad.networks.residual import Bottleneck, stage
+from tnlpad.networks.resnet import Bottleneck, stage
 
 STEM_CHANNELS = 64
 STRIDES = (1, 2, 2)  # of the first block of each stage

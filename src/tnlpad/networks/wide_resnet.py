@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from tnlpad.networks.network import Network, pooled
 from tnlpad.networks.preact_resnet import PreActBlock
-from tnlpad.networks.residual import stage
+from tnlpad.networks.resnet import stage
 
 STEM_CHANNELS = 16
 STAGES = ((16, 1), (32, 2), (64, 2))  # channels before widening, stride of the first block

@@ -3,12 +3,11 @@
 In most cases `make_noisy_labels(parse_noise("symmetric:0.4"), ...)` is all that is needed.
 """
 
+from tnlpad.errors import LabelFileError, LabelMismatchError, MatrixFileError, NoiseDataError
 from tnlpad.noise.corrupt import corrupt, expected_noise_rate, legacy_corrupt, noise_rate_of
-from tnlpad.noise.errors import LabelFileError, LabelMismatchError, MatrixFileError, NoiseDataError
-from tnlpad.noise.human import human_noise
+from tnlpad.noise.files import LabelFile, read_label_file, write_label_file
 from tnlpad.noise.instance import instance_dependent, legacy_instance_dependent
-from tnlpad.noise.label_file import LabelFile, read_label_file, write_label_file
-from tnlpad.noise.make import make_noisy_labels
+from tnlpad.noise.make import human_noise, make_noisy_labels
 from tnlpad.noise.spec import NoiseSpec, parse_noise
 from tnlpad.noise.transition import asymmetric, empirical, pairflip, symmetric, transition_counts
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tnlpad.noise.errors import LabelMismatchError
+from tnlpad.errors import LabelMismatchError
 from tnlpad.types import Labels
 
 

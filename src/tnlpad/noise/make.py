@@ -1,4 +1,10 @@
-"""From a description of noise to noisy labels: the one place that knows which function makes which kind.
+"""Labels that people gave, such as those of CIFAR-10N and CIFAR-100N (Wei et al., "Learning with Noisy Labels
+Revisited"): nothing is drawn, but they are only noise of a dataset if they are labels of its samples in its order.
+
+The transition is that seen in the labels. People's mistakes depend on the image: it sums the noise up, and does not
+explain it.
+
+From a description of noise to noisy labels: the one place that knows which function makes which kind.
 
 The labels are a function of the arguments alone: the random numbers come from the seed's stream "noise", or, with
 `legacy_stream`, from NumPy's old generator as in the authors' code. No global generator is read or moved.
@@ -11,13 +17,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tnlpad.noise.corrupt import corrupt, flip_in_sequence, legacy_corrupt, legacy_stream, unchanged
-from tnlpad.noise.human import human_noise
+from tnlpad.noise.files import labels_from_file, read_matrix
 from tnlpad.noise.instance import Inputs, instance_dependent, legacy_instance_dependent
-from tnlpad.noise.label_file import labels_from_file
-from tnlpad.noise.matrix_file import read_matrix
+from tnlpad.noise.labels import checked_labels, require_same_clean_labels
 from tnlpad.noise.spec import NoiseSpec
-from tnlpad.noise.transition import CIFAR10_FLIPS, ProtocolName, asymmetric, check_protocol, pairflip, symmetric
-from tnlpad.types import NoisyLabels, Transition
+from tnlpad.noise.transition import (
+    CIFAR10_FLIPS,
+    ProtocolName,
+    asymmetric,
+    check_protocol,
+    empirical,
+    pairflip,
+    symmetric,
+)
+from tnlpad.types import Labels, NoisyLabels, Transition
+
+
+def human_noise(labels: ArrayLike, given: Labels, published_clean: Labels, num_classes: int) -> NoisyLabels:
+    """People's labels as noise of these clean labels, which must be those that were published beside people's."""
+    clean = checked_labels(labels, num_classes)
+    require_same_clean_labels(checked_labels(published_clean, num_classes), clean, "The set of human labels")
+    answers = checked_labels(given, num_classes)
+    return NoisyLabels(given=answers, clean=clean, transition=empirical(clean, answers, num_classes))
+
 
 T = TypeVar("T")
 

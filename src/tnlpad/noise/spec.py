@@ -15,7 +15,7 @@ from typing import Literal, TypeGuard, get_args
 
 import numpy as np
 
-from tnlpad.names import nearest
+from tnlpad.suggestions import nearest
 
 Kind = Literal["symmetric", "pairflip", "asymmetric", "instance", "human", "matrix", "file", "none"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

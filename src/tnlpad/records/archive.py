@@ -8,6 +8,8 @@ be kept under version control. Both read the same: a table or figure cannot tell
     "summary": {…},
     "curves": {…}
     }
+
+What was computed for figures beside the runs: one file `NAME.json` in the folder of runs, with `"kind": NAME`.
 """
 
 import json
@@ -19,10 +21,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from tnlpad.atomic_files import write_by_rename
 from tnlpad.records.curves import Curves, curves_from_json, curves_of
-from tnlpad.records.finished import finished_summary, problem_of
-from tnlpad.records.samples import DATA_FILE
-from tnlpad.records.store import Record, RecordError, RunFolder, write_by_rename
+from tnlpad.records.scores import DATA_FILE
+from tnlpad.records.store import Record, RecordError, RunFolder, finished_summary, problem_of
 
 KIND = "run"
 SUFFIX = ".json"
@@ -241,3 +243,28 @@ def _compact(value: Any) -> str:
 
 def _warn(problem: Problem) -> None:
     warnings.warn(str(problem), stacklevel=3)
+
+
+def read_extras(
+    paths: Iterable[Path], names: Iterable[str], on_problem: Callable[[Problem], None]
+) -> dict[str, Record]:
+    """By name, the first that is found in these folders; one that is damaged is reported and left out.
+
+    Args:
+        paths: Folders of runs; single runs and files have none.
+        names: Of the figures that may have some.
+        on_problem: Told of what is damaged.
+    """
+    wanted = list(names)
+    found: dict[str, Record] = {}
+    for file in (Path(path) / f"{name}.json" for path in paths for name in wanted):
+        if file.stem in found or not file.is_file():
+            continue
+        try:
+            content = json.loads(file.read_bytes())
+        except (OSError, ValueError) as error:
+            on_problem(Problem(kind="damaged", path=file, reason=f"cannot be read ({error}). Compute it again"))
+            continue
+        if isinstance(content, dict) and content.get("kind") == file.stem:
+            found[file.stem] = content
+    return found

@@ -1,8 +1,14 @@
-"""What a run leaves about every sample: one row each in `scores.parquet`, and mean probabilities in `pred_probs.npy`.
+"""Which samples a run on a person's own data was about, and where they lay.
+
+samples.parquet   a row per sample: those trained on or held out in the order of the dataset's index, then the test
+                  part; columns id, path, label, label_name, part
+data.json         where the data lay, their fingerprint, the names of classes, and how inputs are normalised
+
+What a run leaves about every sample: one row each in `scores.parquet`, and mean probabilities in `pred_probs.npy`.
 
 Rows of both are in the same order, that of the dataset's index. Columns are plain numbers with the names that
-`tnlpad.training.census` gives them, beside `index`, `part` (train or validation) and `given`, the label as it was
-given. A sample's id and path stand in `samples.parquet`, where there is one, in the same order as `index`.
+`tnlpad.training.sample_scores` gives them, beside `index`, `part` (train or validation) and `given`, the label as
+it was given. A sample's id and path stand in `samples.parquet`, where there is one, in the same order as `index`.
 """
 
 import json
@@ -14,9 +20,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.records.store import RecordError, replacing
+from tnlpad.atomic_files import replacing, write_by_rename
+from tnlpad.records.store import Record, RecordError, read_json, to_json
 
-SCORES_FILE, PROBABILITIES_FILE, SAMPLES_FILE = "scores.parquet", "pred_probs.npy", "samples.parquet"
+SAMPLES_FILE, DATA_FILE = "samples.parquet", "data.json"
+
+
+def write_samples(folder: Path, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> None:
+    """Write both files by rename."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {"id": pa.string(), "path": pa.string(), "label": pa.int64(), "label_name": pa.string()}
+    types["part"] = pa.string()
+    table = pa.table({name: pa.array(columns[name], kind) for name, kind in types.items()})
+    with replacing(folder / SAMPLES_FILE) as file:
+        pq.write_table(table, file)
+    write_by_rename(folder / DATA_FILE, to_json(about))
+
+
+def read_data_file(folder: Path) -> Record | None:
+    """What a run remembers of the data that it was about; None if they are not a person's own."""
+    path = folder / DATA_FILE
+    return read_json(path) if path.exists() else None
+
+
+def read_samples(folder: Path) -> dict[str, list[Any]]:
+    """The columns of the list of samples; no columns if the data are not a person's own."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / SAMPLES_FILE
+    if not path.exists():
+        return {}
+    try:
+        columns: dict[str, list[Any]] = pq.read_table(path).to_pydict()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RecordError(f"{path} is damaged ({error}). Restore it.") from error
+    return columns
+
+
+SCORES_FILE, PROBABILITIES_FILE, SCORES_SAMPLES_FILE = "scores.parquet", "pred_probs.npy", "samples.parquet"
 METADATA_KEY = b"tnlpad"
 ROWS_AT_ONCE = 16_384
 
@@ -98,7 +142,7 @@ def read_names(folder: Path, index: NDArray[np.int64]) -> SampleNames:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = folder / SAMPLES_FILE
+    path = folder / SCORES_SAMPLES_FILE
     if not path.exists():
         return SampleNames(ids=[str(place) for place in index.tolist()], paths=[None] * len(index))
     try:

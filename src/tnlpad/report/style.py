@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tnlpad.records.store import write_by_rename
+from tnlpad.atomic_files import write_by_rename
 from tnlpad.report import looks
 
 FileFormat = Literal["svg", "pdf"]

@@ -16,9 +16,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tnlpad.atomic_files import write_by_rename
 from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
-from tnlpad.records.store import RecordError, write_by_rename
+from tnlpad.records.store import RecordError
 from tnlpad.report.datasets import DatasetFacts
 from tnlpad.report.drawings import DRAWINGS, inline_svg, save_figure
 from tnlpad.report.latex import latex
@@ -26,9 +27,8 @@ from tnlpad.report.markdown import markdown
 from tnlpad.report.plain import csv_text
 from tnlpad.report.results import TITLES, TableResults, table_results
 from tnlpad.report.results_page import Contents, FigureOnPage, results_page
-from tnlpad.report.selection import Setting, settings_with_selection
-from tnlpad.report.selection_table import NAME as SELECTION
-from tnlpad.report.selection_table import selection_csv, selection_latex, selection_markdown
+from tnlpad.report.selection import NAME as SELECTION
+from tnlpad.report.selection import Setting, selection_csv, selection_latex, selection_markdown, settings_with_selection
 from tnlpad.report.studies import NAME as OTHER
 from tnlpad.report.studies import Study, studies, studies_csv, studies_latex, studies_markdown
 

@@ -1,1 +1,4 @@
-"""Which labels are wrong: from a run's scores of every sample to a ranked list, its exports and a page."""
+"""Find wrong labels: from a run's per-sample scores to a ranked list, its files, its page and cleaned data."""
+
+FORMATS = ("csv", "parquet", "label-studio", "cleanlab", "html")
+DEFAULT_FORMATS = ("csv", "html")

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tnlpad.suspects.listing import Suspect
-from tnlpad.suspects.numbers import Comparison
+from tnlpad.suspects.pictures import Comparison
 from tnlpad.suspects.ranking import Ranking
 
 MOST_CARDS = 500  # a picture each, some 8 kB: the page stays within a few megabytes

@@ -1,4 +1,6 @@
-"""The training loop, the same for every method: read it from top to bottom.
+"""The learning rate as an explicit function of the epoch; no scheduler object, so nothing hidden to restore.
+
+The training loop, the same for every method: read it from top to bottom.
 
 One epoch: set the learning rate, train on every batch, measure, record, save. The chosen epoch is the first with the
 highest accuracy on the noisy validation set; the test set is measured and chooses nothing.
@@ -8,17 +10,43 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch.optim import Optimizer
 
 from tnlpad.methods.protocol import Method, chosen_by, end_epoch, finished, schedule_epoch
-from tnlpad.training.census import Census
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
 from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, Sets, measure
-from tnlpad.training.schedule import DecayTakesEffect, learning_rate, set_learning_rate
+from tnlpad.training.sample_scores import Census
 from tnlpad.types import BatchSource, Clock, RunFiles
+
+DecayTakesEffect = Literal["in", "after"]
+
+
+def learning_rate(
+    epoch: int, initial: float, milestones: Sequence[int], factor: float, takes_effect: DecayTakesEffect = "in"
+) -> float:
+    """The rate of a 1-based epoch: `initial`, times `factor` for every milestone reached.
+
+    "decayed at the 40th epoch" takes effect in epoch 40 in the authors' runs, since their torch stepped the scheduler
+    before each epoch; "after" is the conventional reading, from epoch 41 on.
+    """
+    late = 0 if takes_effect == "in" else 1
+    return initial * factor ** sum(epoch >= milestone + late for milestone in milestones)
+
+
+def set_learning_rate(optimizers: Sequence[Optimizer], rate: float) -> None:
+    """Write the rate into every group, times its `lr_scale`; a tensor is filled, since a graph may hold it."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            value = rate * group.get("lr_scale", 1.0)
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
+
 
 Record = dict[str, Any]
 HOPELESS_LOSS = 1e6  # guessing among a thousand classes costs 7: a loss of this size is a failure, finite or not

@@ -1,8 +1,10 @@
+import zipfile
+
 import numpy as np
 import pytest
 
-from tnlpad.data.errors import DataError
-from tnlpad.data.own.arrays import listing_of_arrays, one_label_each
+from tnlpad.data.own.arrays import listing_of_arrays, one_label_each, read_npz
+from tnlpad.errors import DataError
 
 
 def listing(*content, labels=None):
@@ -81,3 +83,137 @@ def test_labels_may_be_a_column():
 def test_labels_that_do_not_fit(labels, message):
     with pytest.raises(DataError, match=message):
         one_label_each(labels, range(2), "data")
+
+
+def npz(tmp_path, **arrays):
+    np.savez(tmp_path / "x.npz", **arrays)
+    return tmp_path / "x.npz"
+
+
+def test_rows_are_features(tmp_path):
+    listing = read_npz(
+        npz(tmp_path, X=np.ones((3, 2)), y=np.arange(3), ids=["p", "q", "r"], split=["train", "test", ""])
+    )
+    assert listing.features.dtype == np.float32
+    assert listing.ids == ["p", "q", "r"]
+    assert listing.parts == ["train", "test", "train"]
+
+
+def test_parts_by_name_as_keras_saves_them(tmp_path):
+    pixels = np.zeros((3, 4, 4), np.uint8)
+    path = npz(tmp_path, x_test=pixels[:1], y_test=[1], x_train=pixels, y_train=[0, 1, 2])
+    listing = read_npz(path)
+    assert listing.ids == ["train/0", "train/1", "train/2", "test/0"]
+    assert listing.parts == ["train", "train", "train", "test"]
+
+
+def test_files_that_only_look_like_arrays(tmp_path):
+    """What NumPy makes of them differs: an error of its own, of the zip file, or of the text of a header."""
+    header = b"\x93NUMPY\x01\x00\x10\x00" + b"{'descr': ('<f8'".ljust(16)
+    for content in (b"", b"no array", header):
+        with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive:
+            archive.writestr("images.npy", content)
+        with pytest.raises(DataError, match=r"y\.npz"):
+            read_npz(tmp_path / "y.npz")
+    locked = bytearray((tmp_path / "y.npz").read_bytes())
+    for place in (6, locked.index(b"PK\x01\x02") + 8):
+        locked[place] |= 1  # says that a password is needed
+    (tmp_path / "y.npz").write_bytes(locked)
+    with pytest.raises(DataError, match=r"cannot be read as \.npz: .*password required .*Save plain arrays"):
+        read_npz(tmp_path / "y.npz")
+
+
+def test_damaged_and_endless_files(tmp_path, monkeypatch):
+    (tmp_path / "x.npz").write_bytes(b"PK no")
+    with pytest.raises(DataError, match=r"cannot be read as \.npz"):
+        read_npz(tmp_path / "x.npz")
+    monkeypatch.setattr("tnlpad.data.own.arrays.MOST_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "y.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("images.npy", b"\0" * (1 << 21))
+    assert (tmp_path / "y.npz").stat().st_size < 1 << 15
+    with pytest.raises(DataError, match="unpacks to 2,097,152 bytes"):
+        read_npz(tmp_path / "y.npz")
+
+
+def test_to_predict_on_samples_have_the_same_ids_and_need_no_labels(tmp_path):
+    named = npz(tmp_path, features=np.ones((2, 3)), labels=[0, 1], ids=["p", "q"], class_names=["a", "b"])
+    assert read_npz(named, labelled=False).ids == read_npz(named).ids == ["p", "q"]
+    parts = npz(tmp_path, x_test=np.ones((1, 3)), x_train=np.ones((2, 3)))
+    listing = read_npz(parts, labelled=False)
+    assert (listing.ids, listing.parts) == (["train/0", "train/1", "test/0"], ["train", "train", "test"])
+    assert listing.labels == [None, None, None]
+    with pytest.raises(DataError, match="holds y\\. Save `images`, or `features`"):
+        read_npz(npz(tmp_path, y=[1]), labelled=False)
+    with pytest.raises(DataError, match="a single number"):
+        read_npz(npz(tmp_path, x=3.0), labelled=False)
+
+
+def test_the_array_of_labels_may_have_any_name(tmp_path):
+    with pytest.raises(DataError, match="say --label NAME"):
+        read_npz(npz(tmp_path, x=np.zeros((2, 3)), fine=[4, 5]))
+    assert read_npz(tmp_path / "x.npz", label="fine").labels == [4, 5]
+    with pytest.raises(DataError, match=r"holds x, fine\. None of them is called 'coarse', as you say"):
+        read_npz(tmp_path / "x.npz", label="coarse")
+    parts = {"x_train": np.zeros((1, 3)), "x_test": np.zeros((1, 3)), "fine_train": [1], "fine_test": [2]}
+    listing = read_npz(npz(tmp_path, **parts), label="fine")
+    assert (listing.labels, listing.parts) == ([1, 2], ["train", "test"])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"pictures": np.zeros((2, 3))}, "holds pictures. Save `images`"),
+        ({}, "holds nothing. Save `images`"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(3)}, "there are 2 samples and 3 labels: give one label for each sample"),
+        (
+            {"x": np.zeros((2, 3)), "y": np.array([{}, {}], dtype=object)},
+            r"'y' holds Python objects\. .*texts with .astype\(str\)",
+        ),
+        (
+            {"x": np.zeros((2, 3)), "y": [0, 1], "ids": [7]},
+            r"ids has the shape \(1,\); it must be a list of 2\. Correct it",
+        ),
+        ({"x": np.zeros((2, 3)), "y": [0, 1], "split": [["test"], [""]]}, r"split has the shape \(2, 1\); it must be"),
+        ({"x": np.zeros((2, 3)), "y": [0, 1], "ids": ["", "a"]}, r"row 0 \(the first is 0\) has no id"),
+        (
+            {"x": np.zeros((2, 3)), "y": [0, 1], "classes": 2},
+            r"classes has the shape \(\); it must be a list with a name",
+        ),
+    ],
+)
+def test_mistakes_are_named(tmp_path, arrays, message):
+    with pytest.raises(DataError, match=message):
+        read_npz(npz(tmp_path, **arrays))
+
+
+def test_samples_without_the_word_of_a_part_are_those_to_train_on(tmp_path):
+    rows = np.arange(6.0).reshape(3, 2)
+    listing = read_npz(npz(tmp_path, images=rows, labels=[0, 1, 0], x_test=rows[:1], y_test=[1]))
+    assert listing.parts == ["train", "train", "train", "test"]
+    assert (listing.labels, listing.ids[-1]) == ([0, 1, 0, 1], "test/0")
+
+
+def test_a_part_without_labels_is_left_out_with_a_note(tmp_path):
+    path = npz(tmp_path, x_train=np.ones((2, 3)), y_train=[0, 1], x_test=np.ones((1, 3)))
+    assert (read_npz(path).parts, read_npz(path).notes) == (
+        ["train", "train"],
+        ("the samples of test have no labels and are left out.",),
+    )
+    assert read_npz(path, labelled=False).parts == ["train", "train", "test"]
+
+
+def test_features_may_have_names(tmp_path):
+    rows = np.arange(6.0).reshape(2, 3)
+    for word in ("columns", "feature_names"):
+        np.savez(tmp_path / "x.npz", features=rows, labels=[0, 1], **{word: ["a", "b", "c"]})
+        assert read_npz(tmp_path / "x.npz").columns == ("a", "b", "c")
+        wanted = read_npz(tmp_path / "x.npz", labelled=False, columns=("c", "a"))
+        assert (wanted.columns, wanted.features.tolist()) == (("c", "a"), [[2, 0], [5, 3]])
+        with pytest.raises(DataError, match="has no column 'd'"):
+            read_npz(tmp_path / "x.npz", labelled=False, columns=("d",))
+    np.savez(tmp_path / "x.npz", features=rows, labels=[0, 1], columns=["a", "b"])
+    with pytest.raises(DataError, match=r"columns has the shape \(2,\); it must be a list of 3"):
+        read_npz(tmp_path / "x.npz")
+    np.savez(tmp_path / "x.npz", features=rows, labels=[0, 1], columns=["a", "b", "b"])
+    with pytest.raises(DataError, match="two columns of one name"):
+        read_npz(tmp_path / "x.npz")

@@ -4,8 +4,8 @@ import shutil
 import pytest
 
 from tests.data.own_files import class_folders, picture, save
-from tnlpad.data.errors import DataError
-from tnlpad.data.own.folder import read_folder, read_unlabelled_folder
+from tnlpad.data.own.folder import as_text, is_image_name, read_folder, read_unlabelled_folder, reason_not_below
+from tnlpad.errors import DataError
 
 
 def test_a_class_is_a_folder(tmp_path):
@@ -224,3 +224,29 @@ def test_a_table_beside_the_folders_is_pointed_at(tmp_path):
     shutil.rmtree(tmp_path / "dog")
     with pytest.raises(DataError, match=r"has one class, 'cat', and a table\. Did you mean .*läbels\.csv\?"):
         read_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "image"), [("a/b.PNG", True), ("x.jpeg", True), ("x.png.txt", False), (".png", False)]
+)
+def test_images_by_their_names(name, image):
+    assert is_image_name(name) == image
+
+
+def test_a_file_is_below_its_folder_links_followed(tmp_path):
+    folder, outside = tmp_path / "data", tmp_path / "data2"
+    folder.mkdir()
+    outside.mkdir()
+    (folder / "link").symlink_to(outside)
+    assert reason_not_below(str(folder / "x" / ".." / "y"), str(folder)) is None
+    assert reason_not_below(str(folder), str(folder)) is None
+    assert "lies out of the folder" in reason_not_below(str(outside / "x"), str(folder))  # whose name only begins alike
+    assert "is a link that leads out of" in reason_not_below(str(folder / "link"), str(folder))
+    assert "lies out of" in reason_not_below(str(folder / "link" / "x"), str(folder))
+    assert reason_not_below("/x", "/") is None
+    assert "cannot be looked up" in reason_not_below("\0", str(folder))
+
+
+def test_a_name_that_is_no_text():
+    assert as_text("ü") == "ü"
+    assert as_text(os.fsdecode(b"\xff")) is None

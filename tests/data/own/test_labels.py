@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tnlpad.data.errors import DataError
 from tnlpad.data.own.labels import as_number, encoded, label_as_given, notes_on_classes
+from tnlpad.errors import DataError
 
 
 @pytest.mark.parametrize(

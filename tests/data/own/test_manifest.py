@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.data.own_files import class_folders
-from tnlpad.data.errors import DataError
 from tnlpad.data.own.manifest import read_manifest
+from tnlpad.errors import DataError
 
 
 def csv(path, *lines):

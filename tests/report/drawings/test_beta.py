@@ -1,7 +1,13 @@
+import warnings
 from itertools import pairwise
 
-from tnlpad.report.drawings.beta import C2_VALUES, DRAWING
-from tnlpad.report.drawings.strengths import beta1, power
+import pytest
+import torch
+
+from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, PowerDecay, StepDecay
+from tnlpad.methods.tnlpad import TnlpadConfig
+from tnlpad.paper.cells import FAMILIES
+from tnlpad.report.drawings.beta import C2_VALUES, DRAWING, FACTORS, STEP_EPOCHS, beta1, beta2, beta2_of_run, power
 
 
 def test_it_shows_the_formulas():
@@ -25,3 +31,96 @@ def test_every_line_is_named_where_it_ends():
 
 def test_lines_of_one_colour_differ_in_dashes():
     assert len({str(dashes) for dashes in C2_VALUES.values()}) == len(C2_VALUES)
+
+
+EPOCHS = 100
+TIMES = range(1, EPOCHS + 1)
+PENALTIES = {
+    "constant": Constant(),
+    "linear": LinearDecay(EPOCHS),
+    "power": PowerDecay(0.6),
+    "exponential": ExponentialDecay(),
+    "step": StepDecay(),
+}
+
+
+@pytest.mark.parametrize("c2", [0.2, 0.6, 0.8, 1.5, 2.0])
+def test_the_strengths_are_those_that_training_uses(c2):
+    assert [power(t, c2) for t in TIMES] == [PowerDecay(c2)(t) for t in TIMES]
+    assert [beta1(t) for t in TIMES] == [LinearGrowth()(t) for t in TIMES]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_so_are_the_families(family):
+    drawn = [beta2(family, t, c2=0.6, epochs=EPOCHS) for t in TIMES]
+    assert drawn == [PENALTIES[family](t) for t in TIMES]
+    trained = TnlpadConfig(gamma_family=family, c2=0.6).gamma_penalty(EPOCHS)
+    assert drawn == [trained(t) for t in TIMES]
+    assert drawn[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("c2", "values"),
+    [
+        (0.6, {1: 1, 2: 0.660, 5: 0.381, 10: 0.251, 20: 0.166, 40: 0.109, 80: 0.072, 100: 0.063}),
+        (0.2, {10: 0.631, 40: 0.478, 100: 0.398}),
+        (0.8, {10: 0.158, 40: 0.052, 100: 0.025}),
+        (1.5, {10: 0.0316, 40: 0.0040, 100: 0.0010}),
+        (2.0, {10: 0.01, 40: 0.0006, 100: 0.0001}),
+    ],
+)
+def test_values_computed_elsewhere(c2, values):
+    digits = 3 if c2 < 1 else 4
+    for epoch, value in values.items():
+        assert round(power(epoch, c2), digits) == pytest.approx(value, abs=1e-12)
+
+
+def test_beta1_grows_to_a_hundredth():
+    assert beta1(1) == pytest.approx(1e-4)
+    assert beta1(100) == pytest.approx(0.01)
+
+
+def scheduled(make):
+    """The learning rates that a scheduler of torch gives, an epoch each, starting from 1."""
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    scheduler = make(optimizer)
+    rates = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the optimizer takes no step
+        for _ in TIMES:
+            rates.append(optimizer.param_groups[0]["lr"])
+            scheduler.step()
+    return rates
+
+
+@pytest.mark.parametrize(
+    ("family", "make"),
+    [
+        ("constant", lambda o: torch.optim.lr_scheduler.ConstantLR(o, factor=1.0)),
+        (
+            "linear",
+            lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=1.0, end_factor=0.0, total_iters=EPOCHS),
+        ),
+        ("power", lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda k: (k + 1) ** -0.6)),
+        ("exponential", lambda o: torch.optim.lr_scheduler.ExponentialLR(o, FACTORS["exponential"])),
+        ("step", lambda o: torch.optim.lr_scheduler.StepLR(o, STEP_EPOCHS, FACTORS["step"])),
+    ],
+)
+def test_the_families_are_torchs_schedules(family, make):
+    drawn = [beta2(family, t, c2=0.6, epochs=EPOCHS) for t in TIMES]
+    assert drawn == pytest.approx(scheduled(make), rel=0, abs=1e-12)
+
+
+def test_exponential_and_step_have_the_same_trend():
+    assert FACTORS["exponential"] ** STEP_EPOCHS == pytest.approx(FACTORS["step"], abs=2e-3)
+
+
+def test_an_unknown_family_is_refused():
+    with pytest.raises(ValueError, match="quadratic"):
+        beta2("quadratic", 1, c2=1.0, epochs=10)
+
+
+def test_of_a_recorded_run():
+    options = {"c2": 1.5, "gamma_family": "power", "gamma_constraint": True}
+    assert beta2_of_run({"options": options, "epochs": 5}, 4) == 4**-1.5
+    assert beta2_of_run({"options": options | {"gamma_constraint": False}, "epochs": 5}, 4) is None

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from tests.report.drawings.conftest import lines, plain, titles
-from tnlpad.experiments.parameter_space.descent import two_weights
-from tnlpad.experiments.parameter_space.problem import Problem
-from tnlpad.report.drawings.parameter_space import DRAWING
-from tnlpad.report.drawings.parameter_space_words import stage_radii
+from tnlpad.paper_figures.parameter_space import Problem, two_weights
+from tnlpad.report.drawings.parameter_space import DRAWING, stage_radii
 
 
 @pytest.fixture(scope="module")

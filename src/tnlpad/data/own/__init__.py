@@ -5,6 +5,6 @@ looks at every sample of it and makes an `OwnDataset`, which runs are configured
 """
 
 from tnlpad.data.own.dataset import DataShape, OwnDataset
-from tnlpad.data.own.opening import is_path, open_dataset
+from tnlpad.data.own.open import is_path, open_dataset
 
 __all__ = ["DataShape", "OwnDataset", "is_path", "open_dataset"]

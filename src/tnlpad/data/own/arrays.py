@@ -1,19 +1,27 @@
 """Arrays of images or features as samples.
 
 Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C or N×C×H×W; features are of shape N×D.
+
+NumPy's `.npz` with images or features and labels, under the names that people use.
+
+`images` or `x` or `features` … with `labels` or `y` …; or in parts, as `x_train`, `y_train`, `x_test`, `y_test`.
 """
 
-from collections.abc import Sequence, Sized
+import re
+import zipfile
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.data.errors import DataError
+from tnlpad.data.files import readable_as
+from tnlpad.data.own.columns import features_of, require_different
+from tnlpad.data.own.dataset import PARTS, Listing, Part, given_ids, numbered_columns, part_named
 from tnlpad.data.own.labels import Label, label_as_given
-from tnlpad.data.own.listing import Listing, numbered_columns
-from tnlpad.data.own.parts import Part
+from tnlpad.errors import DataError
 
 CHANNELS = (1, 3, 4)
 
@@ -114,3 +122,158 @@ def _eight_bits(array: NDArray[Any], where: Path | str) -> NDArray[np.uint8]:
         raise DataError(f"{where}: pixels reach from {low:g} to {high:g}: make them 8-bit numbers, 0 to 255.")
     pixels: NDArray[np.uint8] = np.rint(array * 255 if fractions else array).astype(np.uint8)
     return pixels
+
+
+CONTENT = ("images", "image", "x", "data", "features", "inputs")
+LABELS = ("labels", "label", "y", "targets", "target")
+IDS, SPLITS, CLASS_NAMES = ("ids", "id"), ("split", "splits", "part", "parts"), ("class_names", "classes")
+COLUMNS = ("columns", "feature_names")
+MOST_BYTES = 1 << 34  # unpacked; more does not fit into most machines
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def read_npz(path: Path, *, label: str | None = None, labelled: bool = True, columns: Sequence[str] = ()) -> Listing:
+    """The samples of the file, those of `train` first.
+
+    Args:
+        path: Where it lies.
+        label: What the array of labels is called, without the word of a part; one with a usual name when not given.
+        labelled: Whether there must be labels; without, they are not read either.
+        columns: The features to take where they have names; all that there are when not given.
+    """
+    arrays = _load(path)
+    pieces = _pieces(arrays, LABELS if label is None else (re.escape(label),))
+    usable = {part: piece for part, piece in pieces.items() if piece.labels is not None or not labelled}
+    if not usable:
+        raise DataError(f"{path} holds {_listed(arrays)}. {_way_out(bool(pieces), label, labelled)}")
+    for piece in usable.values():
+        if piece.content.ndim == 0:
+            raise DataError(f"{path}: its samples are a single number. Save an array with a row for each sample.")
+    names = _column(arrays, CLASS_NAMES, None, path) if labelled else None
+    listing = listing_of_arrays(
+        [piece.content for piece in usable.values()],
+        [piece.labels for piece in usable.values()] if labelled else None,
+        where=path,
+        ids=_ids(arrays, usable, path),
+        parts=_parts(arrays, usable, path),
+        class_names=tuple(map(str, names)) if names is not None else None,
+        notes=tuple(f"the samples of {part} have no labels and are left out." for part in pieces if part not in usable),
+    )
+    return listing if listing.features is None else _with_names(listing, listing.features, arrays, path, columns)
+
+
+def _with_names(
+    listing: Listing, numbers: NDArray[np.float32], arrays: Arrays, path: Path, wanted: Sequence[str]
+) -> Listing:
+    """Features under the names that the file has for them, if it has."""
+    given = _column(arrays, COLUMNS, numbers.shape[1], path)
+    if given is None:
+        return listing
+    names = [str(name) for name in given]
+    require_different(names, path)
+    found = features_of(dict(zip(names, numbers.T, strict=True)), path, wanted or names)
+    assert found is not None, "there are columns"
+    return replace(listing, features=found.numbers, columns=found.columns, notes=(*listing.notes, *found.notes))
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    with readable_as(".npz", path, "Save plain arrays with numpy.savez, texts with .astype(str)."):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_BYTES:
+            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MOST_BYTES:,}. Use image files instead.")
+        with np.load(path, allow_pickle=False) as file:
+            return {name: _plain(file, name) for name in file.files}
+
+
+def _plain(file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    try:
+        return file[name]
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            raise ValueError(f"{name[:80]!r} holds Python objects") from error
+        raise
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Piece:
+    """The samples of one part, and their labels if there are any."""
+
+    content: NDArray[Any]
+    labels: NDArray[Any] | None
+
+
+Pieces = Mapping[Part | None, _Piece]
+
+
+def _pieces(arrays: Arrays, labels: tuple[str, ...]) -> Pieces:
+    """Samples and labels of every part; what has no name is the only piece, or beside other parts that to train on."""
+    found: dict[Part | None, _Piece] = {}
+    for part in ("train", "validation", "test"):
+        words = "|".join(word for word, means in PARTS.items() if means == part)
+        if piece := _piece(arrays, labels, words):
+            found[part] = piece
+    nameless = _piece(arrays, labels)
+    if nameless is None or "train" in found:
+        return found
+    return {"train" if found else None: nameless, **found}
+
+
+def _piece(arrays: Arrays, labels: tuple[str, ...], part: str | None = None) -> _Piece | None:
+    content = _named(arrays, CONTENT, part)
+    return None if content is None else _Piece(content=content, labels=_named(arrays, labels, part))
+
+
+def _named(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> NDArray[Any] | None:
+    """The array of the first of these names, with the word of a part before or behind it if one is asked for."""
+    key = _key(arrays, names, part)
+    return arrays[key] if key is not None else None
+
+
+def _key(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> str | None:
+    patterns = (name if part is None else rf"(?:{part})_{name}|{name}_(?:{part})" for name in names)
+    found = (key for pattern in patterns for key in arrays if re.fullmatch(pattern, key, re.IGNORECASE))
+    return next(found, None)
+
+
+def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Path) -> NDArray[Any] | None:
+    """An array of one dimension, with so many entries where their number is known."""
+    key = _key(arrays, names)
+    if key is None:
+        return None
+    shape = arrays[key].shape
+    if len(shape) != 1 or (count is not None and shape[0] != count):
+        wanted = f"of {count:,}" if count is not None else "with a name for each class"
+        raise DataError(
+            f"{path}: {key} has the shape {shape}; it must be a list {wanted}. Correct it, or leave it out."
+        )
+    return arrays[key]
+
+
+def _ids(arrays: Arrays, pieces: Pieces, path: Path) -> list[str]:
+    if None in pieces:
+        given = _column(arrays, IDS, len(pieces[None].content), path)
+        if given is not None:
+            return given_ids(given, path)
+    prefixes = {part: "" if part is None else f"{part}/" for part in pieces}
+    return [f"{prefixes[part]}{row}" for part, piece in pieces.items() for row in range(len(piece.content))]
+
+
+def _parts(arrays: Arrays, pieces: Pieces, path: Path) -> list[Part] | None:
+    if None not in pieces:
+        return [part or "train" for part, piece in pieces.items() for _ in range(len(piece.content))]
+    given = _column(arrays, SPLITS, len(pieces[None].content), path)
+    return None if given is None else [part_named(value, path) for value in given]
+
+
+def _listed(arrays: Arrays) -> str:
+    return ", ".join(name[:80] for name in list(arrays)[:8]) or "nothing"
+
+
+def _way_out(content: bool, label: str | None, labelled: bool) -> str:
+    if content and label is not None:
+        return f"None of them is called {label[:80]!r}, as you say that the labels are."
+    if not labelled:
+        return "Save `images`, or `features`."
+    other = " If the labels are called otherwise, say --label NAME." if label is None else ""
+    return f"Save `images` (or `features`) and `labels`; or x_train, y_train, x_test and y_test.{other}"

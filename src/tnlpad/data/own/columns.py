@@ -1,11 +1,28 @@
-"""Which column of a table holds what, by the names that people use."""
+"""Which column of a table holds what, by the names that people use.
 
+A column of a table as numbers.
+
+Which columns of a table are features, and their numbers.
+
+A column is one if it has a number. What it has beside numbers must be missing values, so that a slip of the pen is told
+of; a column without any number (names, comments, dates) is not trained on, and named.
+"""
+
+import math
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from tnlpad.data.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.data.own.folder import is_image_name
+from tnlpad.data.own.labels import WORDS_FOR_NOTHING
+from tnlpad.errors import DataError
 
 PATH_COLUMNS = ("path", "file", "filename", "file_name", "image_path")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
@@ -107,3 +124,163 @@ def _likely_label(names: Sequence[str]) -> str | None:
     free = [name for name in names if _word(name) not in taken and not ROW_NUMBERS.fullmatch(_word(name))]
     telling = (name for ending in LABEL_ENDINGS for name in free if ending.fullmatch(_word(name)))
     return next(telling, free[-1] if free else None)
+
+
+WORDS = dict.fromkeys(("", *WORDS_FOR_NOTHING), math.nan) | {"true": 1.0, "false": 0.0}
+ANOTHER_SPELLING = re.compile(r"[+-]?[\d.,'\s]*\d\s*[%€$£]?")  # of a number: 1,5 or 1 000 or 12 %
+
+
+def holds_numbers(values: Any) -> bool:
+    """Whether one of the values is a number, or another spelling of one; a column without values may be of any kind."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return True
+    return len(values) == 0 or any(map(_is_number, values))
+
+
+def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
+    """The column as numbers; what is missing becomes NaN, and what is no number is refused."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        numbers = values.astype(np.float64)
+    else:
+        numbers = np.array([_number(value, name, row, where) for row, value in enumerate(values)], dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not math.isnan(_plain(value))
+    except (TypeError, ValueError):
+        return isinstance(value, str) and ANOTHER_SPELLING.fullmatch(value.strip()) is not None
+
+
+def _number(value: Any, name: str, row: int, where: Path) -> float:
+    try:
+        return _plain(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{where}: {str(value)[:80]!r} in column {name[:80]!r}, row {row} (the first is 0), is no number. Features "
+            "are numbers, with a point before decimals, and empty where there is none: correct or encode the column, "
+            f"or leave it out: {how_to_ignore(name)}."
+        ) from error
+
+
+def _plain(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, str):
+        return _written(value)
+    if isinstance(value, (np.datetime64, np.timedelta64)):  # which NumPy would take for a count of nanoseconds
+        raise TypeError(value)
+    return float(value)
+
+
+def _written(text: str) -> float:
+    try:
+        return float(text if "_" not in text else "")  # Python allows 1_000
+    except ValueError:
+        word = text.strip().lower()
+        if word not in WORDS:
+            raise
+        return WORDS[word]
+
+
+Table = Mapping[str, Any]  # columns: lists, or arrays of numbers
+FEWEST_COUNTED = 10  # rows, of which it is no chance that they are numbered
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Features:
+    """Numbers, float32 of shape rows × columns, under the columns' names; and what their owner should know."""
+
+    columns: tuple[str, ...]
+    numbers: NDArray[np.float32]
+    notes: tuple[str, ...]
+
+
+def features_of(table: Table, where: Path, wanted: Sequence[str] = ()) -> Features | None:
+    """The features among columns that have no other use; None if there are none.
+
+    Args:
+        table: Those columns.
+        where: What messages call it.
+        wanted: The names of the features, whatever else there is; all columns that can be features when not given.
+    """
+    columns = _wanted(table, where, wanted) if wanted else _all_features(table, where)
+    if not columns:
+        return None
+    numbers = np.stack([numbers_of(table[name], name, where) for name in columns], axis=1)
+    taken = set(columns)
+    ignored = [name for name in table if name not in taken]
+    about = (_on_ignored(ignored), _on_counters(columns, numbers), _on_gaps(columns, numbers))
+    notes = _on_unwanted(ignored) if wanted else chain.from_iterable(about)
+    return Features(columns=tuple(columns), numbers=numbers, notes=tuple(notes))
+
+
+def _all_features(table: Table, where: Path) -> Sequence[str]:
+    candidates = {name: values for name, values in table.items() if not is_no_feature(name)}
+    numeric = [name for name, values in candidates.items() if holds_numbers(values)]
+    texts = candidates.keys() - set(numeric)
+    if images := next((name for name in candidates if name in texts and _are_image_names(table[name])), None):
+        raise DataError(
+            f"{where}: column {images[:80]!r} holds the names of image files: call it `path`, or remove it."
+        )
+    return numeric
+
+
+def _are_image_names(values: Any) -> bool:
+    names = [str(value) for value in values if value is not None and str(value).strip()]
+    return bool(names) and all(map(is_image_name, names))
+
+
+def _wanted(table: Table, where: Path, wanted: Sequence[str]) -> Sequence[str]:
+    missing = [name for name in wanted if name not in table]
+    if missing:
+        others = f" (and {len(missing) - 1:,} others)" if len(missing) > 1 else ""
+        raise DataError(
+            f"{where} has no column {missing[0][:80]!r}{others}, and this run was trained on one; it has "
+            f"{listed(table)}. Add it, or give the column that name."
+        )
+    return wanted
+
+
+def _on_unwanted(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield f"columns that this run was not trained on are ignored: {_quoted(names)}."
+
+
+def _on_ignored(names: Sequence[str]) -> Iterator[str]:
+    if others := [name for name in names if is_no_feature(name)]:
+        yield f"columns that are not trained on, since they number the rows or hold other labels: {_quoted(others)}."
+    if texts := [name for name in names if not is_no_feature(name)]:
+        yield (
+            f"columns that are not trained on, since there is no number in them: {_quoted(texts)}. Encode them as "
+            "numbers if they say something about the classes."
+        )
+
+
+def _on_counters(columns: Sequence[str], numbers: NDArray[np.float32]) -> Iterator[str]:
+    """In a table that is sorted by class, the number of a row would give away its label."""
+    if len(numbers) >= FEWEST_COUNTED:
+        counters = [name for name, each in zip(columns, numbers.T, strict=True) if (np.diff(each) == 1).all()]
+        if counters:
+            yield (
+                f"columns that count the rows one by one are trained on: {_quoted(counters)}. Unless that says "
+                f"something about the classes, leave them out: {how_to_ignore(counters[0])}."
+            )
+
+
+def _on_gaps(columns: Sequence[str], numbers: NDArray[np.float32]) -> Iterator[str]:
+    """A column that is mostly empty would take most rows with it."""
+    missing = ~np.isfinite(numbers)
+    if missing.any():
+        most = int(missing.sum(0).argmax())
+        yield (
+            f"{missing.any(1).sum():,} of {len(numbers):,} rows lack a number and are left out, "
+            f"{missing[:, most].sum():,} of them for want of {columns[most][:80]!r}: fill in what is missing, or "
+            f"leave the column out: {how_to_ignore(columns[most])}."
+        )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return listed([repr(name[:80]) if name else "one without a name" for name in names])

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tnlpad.data.own.dataset import OwnDataset
+from tnlpad.data.own.dataset import OwnDataset, Problem
 from tnlpad.data.own.labels import as_number
-from tnlpad.data.own.listing import Problem
 
 
 @dataclass(frozen=True, kw_only=True)

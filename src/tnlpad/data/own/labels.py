@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnlpad.data.errors import DataError
+from tnlpad.errors import DataError
 from tnlpad.types import Labels
 
 Label = str | int  # a name, or the place of one where names are given beside the labels

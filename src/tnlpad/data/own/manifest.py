@@ -10,23 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnlpad.data.errors import DataError
 from tnlpad.data.own.columns import (
     ID_COLUMNS,
     PATH_COLUMNS,
     SPLIT_COLUMNS,
+    Table,
     column_called,
+    features_of,
     label_column,
     listed,
     without,
 )
-from tnlpad.data.own.csv_table import TextForm, read_csv
-from tnlpad.data.own.features import Table, features_of
+from tnlpad.data.own.dataset import Listing, Part, Problem, given_ids, part_named, unique
+from tnlpad.data.own.folder import reason_not_below
 from tnlpad.data.own.labels import Label, label_as_given
-from tnlpad.data.own.listing import Listing, Problem, given_ids, unique
-from tnlpad.data.own.parquet import arrow_columns, parquet_table
-from tnlpad.data.own.parts import Part, part_named
-from tnlpad.data.own.paths import reason_not_below
+from tnlpad.data.own.tables import TextForm, arrow_columns, parquet_table, read_csv
+from tnlpad.errors import DataError
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tnlpad.report.drawings import beta, beta2_families, c2_noise, memorisation, norms, parameter_space, selection, tsne
-from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.panels import Drawing, Extras, Records
 from tnlpad.report.style import inline_svg, save_figure, stylesheet
 
 DRAWINGS: Mapping[str, Drawing] = MappingProxyType(

@@ -12,9 +12,12 @@ from matplotlib.lines import Line2D
 
 from tnlpad.paper.cells import FIGURES, curves, smoke_curves
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.beta import FACTORS, STEP_EPOCHS, beta2
 from tnlpad.report.drawings.panels import (
+    Drawing,
+    Extras,
     Place,
+    Records,
     by_place,
     percent,
     plot_mean,
@@ -24,7 +27,6 @@ from tnlpad.report.drawings.panels import (
     wanted_panels,
     whole_epochs,
 )
-from tnlpad.report.drawings.strengths import FACTORS, STEP_EPOCHS, beta2
 from tnlpad.report.style import (
     GAMMA,
     GRADIENT,

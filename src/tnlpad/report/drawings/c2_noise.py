@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from tnlpad.paper.cells import curves, smoke_curves
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report import style
-from tnlpad.report.drawings.drawing import Drawing, Extras, Records
 from tnlpad.report.drawings.panels import (
     MOST_PANELS,
+    Drawing,
+    Extras,
     Place,
+    Records,
     by_place,
     noise_rate,
     percent,

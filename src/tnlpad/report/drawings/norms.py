@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from tnlpad.paper.cells import FIGURES, curves, smoke_curves
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report import style
-from tnlpad.report.drawings.drawing import Drawing, Extras, Records
+from tnlpad.report.drawings.beta import beta2_of_run
 from tnlpad.report.drawings.panels import (
+    Drawing,
+    Extras,
     Place,
+    Records,
     by_place,
     own_settings,
     seeds_in_words,
@@ -23,7 +26,6 @@ from tnlpad.report.drawings.panels import (
     wanted_panels,
     whole_epochs,
 )
-from tnlpad.report.drawings.strengths import beta2_of_run
 from tnlpad.report.style import GAMMA, GRADIENT, INK, PAPER, SIGMA, SOFT, STYLE, Line, label_ends, legend_below
 
 NAME = "norms"

@@ -1,4 +1,6 @@
-"""Records put together: runs that differ in their seed alone are one series, and what is compared shares a panel.
+"""What a figure of the report is: what it needs, how it is drawn, and what may be said of it.
+
+Records put together: runs that differ in their seed alone are one series, and what is compared shares a panel.
 
 The paper's own panels are drawn where there is any of them; otherwise whatever the records have, six at most, so that a
 small grid on other data gets its figures too.
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -20,6 +23,37 @@ from tnlpad.records.archive import FinishedRecord
 from tnlpad.report.groups import groups_of
 from tnlpad.report.style import Line, letter
 from tnlpad.report.words import dataset_title, network_title, noise_title
+
+Records = Sequence[FinishedRecord]
+Extras = Mapping[str, Mapping[str, Any]]  # by figure: what `tnlpad.runs` computed for it, as plain data
+
+
+def nothing_found(records: Records, extras: Extras) -> str:
+    """Of a figure that depends on no record."""
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure of the report.
+
+    Args:
+        title: A few words.
+        caption: What is shown, how it was computed and by which rule anything was chosen; true of any records.
+        needs: What must be there for it to be drawn, in words.
+        draw: The figure, or None when something that it needs is missing.
+        findings: What these very records say, in sentences made from their numbers; empty when there is nothing to say.
+            Goes below the figure after the caption, and is what those hear who do not see it.
+        command: What makes runs for it; by default `tnlpad reproduce` with the figure's name.
+    """
+
+    title: str
+    caption: str
+    needs: str
+    draw: Callable[[Records, Extras], Figure | None]
+    findings: Callable[[Records, Extras], str] = nothing_found
+    command: str | None = None
+
 
 MOST_PANELS = 6
 FULL_WIDTH_LETTERS, HALF_WIDTH_LETTERS = 56, 25  # of a title

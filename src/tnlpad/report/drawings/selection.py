@@ -11,10 +11,17 @@ from matplotlib.figure import Figure
 
 from tnlpad.records.curves import BrokenCurve
 from tnlpad.report import looks
-from tnlpad.report.drawings.drawing import Drawing, Extras, Records
-from tnlpad.report.drawings.panels import FULL_WIDTH_LETTERS, plot_mean, seeds_in_words, stacked, whole_epochs
-from tnlpad.report.selection import Kept, Setting, settings_with_selection
-from tnlpad.report.selection_table import TITLE
+from tnlpad.report.drawings.panels import (
+    FULL_WIDTH_LETTERS,
+    Drawing,
+    Extras,
+    Records,
+    plot_mean,
+    seeds_in_words,
+    stacked,
+    whole_epochs,
+)
+from tnlpad.report.selection import TITLE, Kept, Setting, settings_with_selection
 from tnlpad.report.style import SOFT, STYLE, Line, legend_below, letter, panels
 from tnlpad.report.words import method_title
 

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from tnlpad.paper.cells import FIGURES
-from tnlpad.report.drawings.drawing import Drawing, Extras, Records
-from tnlpad.report.drawings.panels import departures_text, percent
+from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text, percent
 from tnlpad.report.style import GRID, INK, PAPER, STYLE, new_figure
 from tnlpad.report.words import dataset_title, noise_title
 

@@ -1,0 +1,319 @@
+"""Which runs the figure looks at, and when.
+
+The features of the test images at some epochs of a run, kept in a file for each.
+
+A picture of a run's test features at an epoch, and two numbers that say how far apart the classes are.
+
+The file that the figure is drawn from.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tnlpad.atomic_files import replacing, write_by_rename
+from tnlpad.core.batchnorm import reestimated_batchnorm
+from tnlpad.data.catalogue import find
+from tnlpad.methods import Method
+from tnlpad.records.store import RunFolder
+from tnlpad.rng import numpy_stream
+from tnlpad.runs.config import Protocol, RunConfig, command, configure, departures
+from tnlpad.runs.prepare import Data, prepare_loader
+from tnlpad.runs.run import run
+from tnlpad.training.evaluate import evaluate, evaluation_mode
+from tnlpad.training.loop import Record
+from tnlpad.training.measure import Samples, Sets
+
+METHODS = ("standard", "tnlpad")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What to look at; the paper's unless said otherwise.
+
+    Args:
+        dataset, noises, epochs: Each noise is trained with both methods, and looked at after each of these epochs.
+        settings, protocol: As for `configure`, of both methods.
+        seed: Of the runs, and of the pictures.
+    """
+
+    dataset: str = "cifar10"
+    noises: tuple[str, ...] = ("pairflip:0.4", "instance:0.4")
+    epochs: tuple[int, ...] = (5, 25, 45)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    protocol: Protocol = "paper"
+
+
+def configurations(shown: Shown, device: str) -> list[RunConfig]:
+    """The runs to look at; what would not come to these epochs is refused."""
+    configs = [
+        configure(
+            shown.dataset,
+            noise=noise,
+            protocol=shown.protocol,
+            method=method,
+            seed=shown.seed,
+            device=device,
+            settings=shown.settings,
+        )
+        for noise in shown.noises
+        for method in METHODS
+    ]
+    for config in configs:
+        if not shown.epochs or not all(1 <= epoch <= config.epochs for epoch in shown.epochs):
+            raise ValueError(f"epochs={shown.epochs}: give at least one, from 1 to {config.epochs}.")
+        if config.patience is not None:
+            raise ValueError(f"patience={config.patience}: might end a run before these epochs. Leave it out.")
+    return configs
+
+
+COMPONENTS = 50
+BATCHES_FOR_STATISTICS = 200
+CHECKPOINT_SECONDS = 60
+REESTIMATED = "sigma_reestimated"
+
+Features = NDArray[np.float64]
+Tell = Callable[[str], None]
+
+
+class _SeenEnough(Exception):
+    """Training has come to the last epoch of interest."""
+
+
+def collect(
+    config: RunConfig, folder: RunFolder, epochs: Sequence[int], root: Path | None, device: str, say: Tell
+) -> None:
+    """Train up to the last epoch, and keep the features of each epoch of interest."""
+    files = {epoch: features_file(folder, epoch) for epoch in epochs}
+    if all(file.exists() for file in files.values()):
+        return
+    if folder.checkpoint_file.exists() and _missed(folder, files):
+        folder.checkpoint_file.unlink()  # without one it starts anew
+    looking: list[tuple[Method, Data, Sets]] = []
+
+    def look(record: Record) -> None:
+        epoch = record["epoch"]
+        say(f"{config.dataset} {config.noise} {config.method}: epoch {epoch} of {epochs[-1]}")
+        if epoch in files:
+            with replacing(files[epoch]) as file:
+                arrays: dict[str, Any] = _snapshot(config, *looking[0], torch.device(device))
+                np.savez(file, **arrays)
+        if epoch == epochs[-1]:
+            raise _SeenEnough
+
+    try:
+        run(
+            config,
+            folder.path.parent,
+            root=root,
+            device=device,
+            checkpoint_every_seconds=CHECKPOINT_SECONDS,
+            on_prepared=lambda *prepared: looking.append(prepared),
+            on_epoch=look,
+        )
+    except _SeenEnough:
+        folder.checkpoint_file.unlink(missing_ok=True)  # of a large network hundreds of megabytes
+
+
+def _missed(folder: RunFolder, files: dict[int, Path]) -> bool:
+    """Whether the checkpoint lies behind an epoch whose features are not there: a kill came in between."""
+    done = len(folder.epochs())
+    return any(epoch <= done and not file.exists() for epoch, file in files.items())
+
+
+def features_file(folder: RunFolder, epoch: int) -> Path:
+    """Where a run's features of an epoch are kept."""
+    return folder.path / f"features-{epoch}.npz"
+
+
+def read_features(folder: RunFolder, epoch: int) -> dict[str, NDArray[Any]]:
+    """As `_snapshot` gave them."""
+    with np.load(features_file(folder, epoch)) as arrays:
+        return dict(arrays)
+
+
+def _snapshot(
+    config: RunConfig, method: Method, data: Data, sets: Sets, device: torch.device
+) -> dict[str, NDArray[Any]]:
+    """By view, the components of the test features and the test accuracy; and the test labels."""
+    test = sets.test
+    assert test is not None, "every dataset of the catalogue has a test set"
+    found: dict[str, NDArray[Any]] = {"labels": test.labels.cpu().numpy()}
+    for view, held in _views(config, method, data, device).items():
+        with held() as network:
+            accuracy = evaluate(network, test.images_at, test.index, test.labels, batch_size=test.batch_size).accuracy
+            found[view] = _components(_features(network, test))
+            found[f"{view}-accuracy"] = np.array(float(accuracy))
+    return found
+
+
+def _views(config: RunConfig, method: Method, data: Data, device: torch.device) -> dict[str, Any]:
+    """The weights to look through: w of ordinary training; σ, and σ with statistics of its own where that differs."""
+    if "sigma" not in method.judged:
+        return {"w": method.judged["w"]}
+    views = {"sigma": method.judged["sigma"]}
+    with method.judged["sigma"]() as network:
+        has_statistics = any(isinstance(module, _BatchNorm) for module in network.modules())
+    if has_statistics:
+
+        @contextmanager
+        def reestimated() -> Iterator[nn.Module]:
+            loader, _ = prepare_loader(config, data, device)  # with streams of its own: training is not disturbed
+            images = (batch.images for batch in islice(loader, BATCHES_FOR_STATISTICS))
+            with method.judged["sigma"]() as network, reestimated_batchnorm(network, images):
+                yield network
+
+        views[REESTIMATED] = reestimated
+    return views
+
+
+@torch.no_grad()
+def _features(network: nn.Module, samples: Samples) -> Features:
+    """The penultimate layer's outputs, a row for each image, in full precision."""
+    features = cast(Callable[[Tensor], Tensor], network.features)
+    with evaluation_mode(network):
+        parts = [features(samples.images_at(part)) for part in samples.index.split(samples.batch_size)]
+    return torch.cat(parts).double().cpu().numpy()
+
+
+def _components(features: Features) -> NDArray[np.float32]:
+    from sklearn.decomposition import PCA
+
+    count = min(COMPONENTS, *features.shape)
+    components: NDArray[Any] = PCA(count, svd_solver="full").fit_transform(features)
+    return components.astype(np.float32)
+
+
+PERPLEXITY = 30
+NEIGHBOURS = 10
+
+
+def embed(
+    config: RunConfig, folder: RunFolder, epochs: Sequence[int], samples: int | None, say: Tell
+) -> list[dict[str, Any]]:
+    """A panel for each epoch and view; those that are there already are read."""
+    panels = []
+    for epoch in epochs:
+        arrays = read_features(folder, epoch)
+        shown = shown_images(len(arrays["labels"]), samples, config.seed)
+        for view in [name for name in arrays if name != "labels" and not name.endswith("-accuracy")]:
+            file = folder.path / f"panel-{epoch}-{view}-{len(shown)}.json"
+            if not file.exists():
+                say(f"{config.dataset} {config.noise} {config.method}: t-SNE of {view} at epoch {epoch}")
+                panel = {
+                    "noise": config.noise,
+                    "method": config.method,
+                    "view": view,
+                    "epoch": epoch,
+                    "test_accuracy": float(arrays[f"{view}-accuracy"]),
+                    **scores(arrays[view], arrays["labels"]),
+                    "positions": _positions(arrays[view][shown], config.seed),
+                    "run_id": config.run_id,
+                }
+                write_by_rename(file, compact(panel))
+            panels.append(json.loads(file.read_bytes()))
+    return panels
+
+
+def shown_images(count: int, samples: int | None, seed: int) -> NDArray[np.int64]:
+    """Which images to show: so many of them, or all."""
+    if samples is None or samples >= count:
+        return np.arange(count)
+    if samples < 2:
+        raise ValueError(f"samples={samples}: give at least 2.")
+    return np.sort(numpy_stream(seed, "tsne").choice(count, samples, replace=False))
+
+
+def scores(features: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
+    """How well the true classes are apart: silhouette in [−1, 1], and the share that its nearest others would name."""
+    from sklearn.metrics import silhouette_score
+
+    return {
+        "silhouette": round(float(silhouette_score(features, labels)), 4),
+        "neighbours_accuracy": round(neighbours_accuracy(features, labels), 4),
+    }
+
+
+def neighbours_accuracy(features: NDArray[Any], labels: NDArray[Any], count: int = NEIGHBOURS) -> float:
+    """The share of samples whose class is the most frequent one, the lowest of equals, of their nearest others."""
+    from sklearn.neighbors import NearestNeighbors
+
+    neighbours = NearestNeighbors(n_neighbors=count).fit(features).kneighbors(return_distance=False)  # without itself
+    votes = np.apply_along_axis(np.bincount, 1, labels[neighbours], minlength=int(labels.max()) + 1)
+    return float((votes.argmax(axis=1) == labels).mean())
+
+
+def _positions(features: NDArray[Any], seed: int) -> list[list[float]]:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
+    positions = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features)
+    return [[round(float(x), 3), round(float(y), 3)] for x, y in positions]
+
+
+def compact(value: dict[str, Any]) -> bytes:
+    """As JSON without a space: pictures are long."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+NAME = "tsne"
+
+
+def compute(
+    out: Path,
+    shown: Shown,
+    *,
+    root: Path | None = None,
+    device: str = "cpu",
+    samples: int | None = None,
+    tell: Tell | None = None,
+) -> Path:
+    """Make `OUT/tsne.json`, from wherever it stands.
+
+    Args:
+        out: The folder of all runs.
+        shown: What to look at.
+        root: Where datasets lie.
+        device: Where to train.
+        samples: How many of the test images to show, drawn once; all by default.
+        tell: Told in words what is being done.
+    """
+    configs = configurations(shown, device)
+    say = tell or (lambda words: None)
+    epochs = sorted({*shown.epochs})
+    folders = [RunFolder(out / NAME / config.run_id) for config in configs]
+    # All that needs the device first: with the features at hand the rest can be done anywhere.
+    for config, folder in zip(configs, folders, strict=True):
+        collect(config, folder, epochs, root, device, say)
+    panels = []
+    for config, folder in zip(configs, folders, strict=True):
+        panels += embed(config, folder, epochs, samples, say)
+    labels = read_features(folders[0], epochs[0])["labels"]
+    document = {
+        "kind": NAME,
+        "dataset": configs[0].dataset,
+        "class_names": list(find(shown.dataset).class_names),
+        "epochs": epochs,
+        "seed": shown.seed,
+        "protocol": shown.protocol,
+        "settings": departures(configs[0]),
+        "test_images": len(labels),
+        "recipe": {"components": COMPONENTS, "perplexity": PERPLEXITY, "neighbours": NEIGHBOURS, "init": "pca"},
+        "runs": {c.run_id: {"config": c.to_json(), "command": command(c), "up_to_epoch": epochs[-1]} for c in configs},
+        "labels": labels[shown_images(len(labels), samples, shown.seed)].tolist(),
+        "panels": panels,
+    }
+    path = out / f"{NAME}.json"
+    write_by_rename(path, compact(document))
+    return path

@@ -1,0 +1,271 @@
+"""Samples that a program holds, saved beside its runs, so that commands can open the data of a run again.
+
+A person's own data made ready for a run, and remembered in its folder.
+
+Nobody knows which labels are right, so nothing is measured that needs it. A test part, if there is one, has its labels
+as given as well; without one there is no test accuracy, and the held-out samples that choose the epoch do not stand in
+for it.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tnlpad.atomic_files import replacing
+from tnlpad.data.catalogue import IMAGENET_NORMALISATION, Normalisation
+from tnlpad.data.own import DataShape, OwnDataset
+from tnlpad.data.own.dataset import Encoded
+from tnlpad.data.own.open import decoded
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.errors import DataError
+from tnlpad.noise import make_noisy_labels, parse_noise
+from tnlpad.records.scores import read_data_file, read_samples, write_samples
+from tnlpad.runs.config import RunConfig, check_noise_file
+from tnlpad.runs.images import Images
+from tnlpad.runs.prepare import Data, held_out_parts
+from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
+
+
+def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
+    """The same samples in files that `open_dataset` reads: an .npz, or tables of pictures. Their name says which."""
+    path = out / own.shape.name
+    out.mkdir(parents=True, exist_ok=True)
+    if own.files is not None:
+        _write_pictures(own, own.files, path)
+        return replace(own, source=path)
+    path = path.with_name(f"{path.name}.npz")
+    arrays: dict[str, Any] = {"images": own.images}
+    if own.features is not None:
+        arrays = {"features": own.features, "columns": np.array(own.columns)}
+    arrays |= {"labels": own.labels, "ids": np.array(own.ids), "class_names": np.array(own.class_names)}
+    arrays |= {"split": np.array(own.parts)} if own.parts is not None else {}
+    if not path.exists():
+        with replacing(path) as file:
+            np.savez(file, **arrays)
+    return replace(own, source=path)
+
+
+def _write_pictures(own: OwnDataset, files: Sequence[Encoded], folder: Path) -> None:
+    """A Parquet file of each part, as the Hugging Face Hub has them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(exist_ok=True)
+    meaning = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
+    for part in dict.fromkeys(own.parts or ("train",)):
+        if (folder / f"{part}.parquet").exists():
+            continue
+        rows = own.indices(part)
+        content = [each if isinstance(each := files[row], bytes) else Path(each).read_bytes() for row in rows]
+        columns = {"id": [own.ids[row] for row in rows], "image": content, "label": own.labels[rows]}
+        table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(meaning)})
+        with replacing(folder / f"{part}.parquet") as file:
+            pq.write_table(table, file)
+
+
+SMALLEST_DEVIATION = 1e-3  # of images that are all alike
+FEWEST_CLASSES = 2
+FEWEST_SAMPLES = 10  # of which one, a tenth, can be held out
+
+
+def require_same(config: RunConfig, own: OwnDataset | None) -> None:
+    """Refuse data that are not those that the run was configured for."""
+    if config.data is None and own is None:
+        return
+    if config.data is None or own is None:
+        needed = "your own data: say where they lie" if own is None else f"{config.dataset}: leave out your own data"
+        raise DataError(f"{config.run_id} is a run on {needed}.")
+    if config.data != own.shape:
+        raise DataError(
+            f"{own.source} has changed since {config.run_id} was begun: {_difference(config.data, own.shape)}. A run "
+            "goes on with the same data only. Restore them, or begin a new run."
+        )
+
+
+def _difference(before: DataShape, now: DataShape) -> str:
+    names = ("samples", "validation", "test", "classes", "channels", "height", "width")
+    changes = [
+        f"{name} {getattr(before, name):,} then, {getattr(now, name):,} now"
+        for name in names
+        if getattr(before, name) != getattr(now, name)
+    ]
+    return "; ".join(changes) or "an id, a label or the content of a sample is another one"
+
+
+def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
+    """Samples to train on or hold out, and those of the test part; refused where there is nothing to learn."""
+    rows, test = own.indices("train", "validation"), own.indices("test")
+    train = own.indices("train")
+    classes = len(np.unique(own.labels[train]))
+    if classes < FEWEST_CLASSES:
+        found = f"is only {own.class_names[own.labels[train[0]]][:80]!r}" if classes else "are none"
+        raise DataError(
+            f"{own.source}: among {len(train):,} samples to train on there {found}. A classifier needs samples of two "
+            "classes or more."
+        )
+    if len(rows) < FEWEST_SAMPLES and not own.shape.validation:
+        raise DataError(
+            f"{own.source}: there are {len(rows)} samples to train on, and a tenth of them is held out to choose the "
+            f"epoch, which takes {FEWEST_SAMPLES} or more. Add samples, or a validation part."
+        )
+    return rows, test
+
+
+def prepare_own_data(config: RunConfig, own: OwnDataset, device: torch.device, *, reporter: Reporter = SILENT) -> Data:
+    """Decoded or standardised, with any simulated noise, split; functions of the data and the seed alone."""
+    rows, test_rows = trainable_parts(own)
+    parts = _split(config, own, rows)
+    inputs, test, normalisation = _inputs(config, own, rows, test_rows, parts, reporter)
+    noisy = _labels(config, own, rows, inputs)
+    return Data(
+        normalisation=normalisation,
+        num_classes=len(own.class_names),
+        class_names=own.class_names,
+        train=_on(inputs, device),
+        test=_on(test, device) if len(test_rows) else None,
+        test_labels=torch.from_numpy(own.labels[test_rows]).to(device),
+        noisy=noisy,
+        given=torch.from_numpy(noisy.given).to(device),
+        correct=None if config.noise == "none" else torch.from_numpy(noisy.given == noisy.clean).to(device),
+        parts=parts,
+        published=None,
+    )
+
+
+def _split(config: RunConfig, own: OwnDataset, rows: Index) -> Split:
+    if own.shape.validation:
+        held_out = np.isin(rows, own.indices("validation"))
+        return Split(train=np.flatnonzero(~held_out), validation=np.flatnonzero(held_out))
+    parts = held_out_parts(config, len(rows))
+    if not len(parts.train) or not len(parts.validation):
+        raise DataError(
+            f"{own.source}: of {len(rows)} samples none remains to {'train' if not len(parts.train) else 'validate'} "
+            f"on when {config.validation_fraction:g} are held out. Add samples, or change --set validation_fraction=…"
+        )
+    return parts
+
+
+Inputs = NDArray[Any] | ImageFiles
+
+
+def _inputs(
+    config: RunConfig, own: OwnDataset, rows: Index, test_rows: Index, parts: Split, reporter: Reporter
+) -> tuple[Inputs, Inputs, Normalisation]:
+    """Of training and test, with what they are normalised by."""
+    if own.features is not None:
+        columns = own.features.astype(np.float64)
+        mean, deviation = columns[rows][parts.train].mean(0), columns[rows][parts.train].std(0)
+        deviation[deviation == 0] = 1  # a column that says nothing
+        standard = ((columns - mean) / deviation).astype(np.float32)
+        return standard[rows], standard[test_rows], Normalisation(mean=tuple(mean), std=tuple(deviation))
+    if own.images is not None:
+        images = own.images[rows]
+        return images, own.images[test_rows], _pixel_statistics(images[parts.train])
+    assert own.files is not None, "own data have features, images or files"
+    if config.crop is not None:
+        return _files(own, rows), _files(own, test_rows), IMAGENET_NORMALISATION
+    assert config.resize is not None, "checked with the configuration"
+    chosen = [own.files[row] for row in (*rows, *test_rows)]
+    pixels = decoded(chosen, config.resize, 1 if own.shape.channels == 1 else 3, reporter=reporter)
+    return pixels[: len(rows)], pixels[len(rows) :], _pixel_statistics(pixels[parts.train])
+
+
+def _files(own: OwnDataset, rows: Index) -> ImageFiles:
+    paths = own.paths
+    chosen = [path for path in (paths[row] for row in rows) if path is not None]
+    if len(chosen) < len(rows):
+        raise DataError(f"{own.source} holds images that are no files, which cannot be streamed: use --set crop=none.")
+    return ImageFiles(paths=tuple(chosen), labels=own.labels[rows], class_names=own.class_names)
+
+
+def _pixel_statistics(images: NDArray[np.uint8]) -> Normalisation:
+    """Mean and deviation of each channel, exact from how often each of the 256 values occurs."""
+    means, deviations = [], []
+    values = np.arange(256) / 255
+    for channel in range(images.shape[1]):
+        counts = np.bincount(images[:, channel].ravel(), minlength=256)
+        share = counts / counts.sum()
+        mean = float(share @ values)
+        means.append(mean)
+        deviations.append(max(float(np.sqrt(share @ (values - mean) ** 2)), SMALLEST_DEVIATION))
+    return Normalisation(mean=tuple(means), std=tuple(deviations))
+
+
+def _labels(config: RunConfig, own: OwnDataset, rows: Index, inputs: Inputs) -> NoisyLabels:
+    if config.noise == "none":
+        # No matrix of 10,000 × 10,000 for classes that nobody confuses on purpose.
+        labels = own.labels[rows]
+        return NoisyLabels(given=labels, clean=labels, transition=np.empty((0, 0)))
+    check_noise_file(config)
+    pixels = inputs if isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8 else None
+    return make_noisy_labels(
+        parse_noise(config.noise),
+        dataset=config.dataset,
+        labels=own.labels[rows],
+        num_classes=len(own.class_names),
+        seed=config.seed,
+        images=pixels,
+        protocol=config.protocol,
+        inputs=config.instance_inputs,
+        legacy=config.legacy_streams,
+    )
+
+
+def _on(inputs: Inputs, device: torch.device) -> Images:
+    return inputs if isinstance(inputs, ImageFiles) else torch.from_numpy(inputs).to(device)
+
+
+def remember(folder: Path, own: OwnDataset, data: Data) -> None:
+    """Leave in the run's folder which samples it is about and where they lie."""
+    rows, test_rows = trainable_parts(own)
+    order = [*rows.tolist(), *test_rows.tolist()]
+    labels = [*data.noisy.given.tolist(), *own.labels[test_rows].tolist()]
+    parts = np.full(len(order), "test", dtype=object)
+    parts[data.parts.train], parts[data.parts.validation] = "train", "validation"
+    paths = own.paths
+    columns: dict[str, Sequence[Any]] = {
+        "id": [own.ids[row] for row in order],
+        "path": [_absolute(paths[row]) for row in order],
+        "label": labels,
+        "label_name": [own.class_names[label] for label in labels],
+        "part": parts.tolist(),
+    }
+    about = {
+        **_place(own),
+        "fingerprint": own.shape.fingerprint,
+        "kind": own.kind,
+        "class_names": list(own.class_names),
+        "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
+    }
+    write_samples(folder, columns, about)
+
+
+def remember_place(folder: Path, own: OwnDataset) -> None:
+    """Leave in a run's folder where its data lie now: a finished run is found again wherever they were moved to."""
+    about, place = read_data_file(folder) or {}, _place(own)
+    if about | place != about:
+        samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
+        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | place)
+
+
+def _place(own: OwnDataset) -> dict[str, Any]:
+    """What the fingerprint of data says nothing about."""
+    return {
+        "path": _absolute(str(own.source)),
+        "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
+        "label_column": own.label_column,
+        "ignored": list(own.ignored),
+        "columns": list(own.columns),
+        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
+    }
+
+
+def _absolute(path: str | None) -> str | None:
+    return os.path.abspath(path) if path is not None else None

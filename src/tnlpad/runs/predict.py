@@ -1,0 +1,129 @@
+"""What a shipped network says about samples: those of a dataset's test part, or a person's own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tnlpad.data import load
+from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.dataset import numbered_columns
+from tnlpad.data.pixels import Channels
+from tnlpad.data.progress import SILENT, Reporter, in_threads
+from tnlpad.data.stream import decode
+from tnlpad.errors import DataError
+from tnlpad.runs.shipped import Shipped
+from tnlpad.types import RawDataset
+
+AT_ONCE = 128
+Rows = Callable[[int, int], NDArray[Any]]  # samples from one place to another, as the data have them
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inputs:
+    """Samples to predict: how they are called, and what they are when asked for."""
+
+    ids: Sequence[str]
+    paths: Sequence[str | None]
+    rows: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """The most probable class of a sample."""
+
+    id: str
+    path: str | None
+    predicted: str
+    probability: float
+
+
+def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> Inputs:
+    """The test images of a dataset of the catalogue."""
+    found = load(dataset, root, "test")
+    if isinstance(found, RawDataset):
+        images = found.images
+        _require_shape(images.shape[1:], shipped, dataset)
+        names = [str(place) for place in range(len(images))]
+        return Inputs(ids=names, paths=[None] * len(names), rows=lambda start, stop: images[start:stop] / 255)
+    return Inputs(ids=found.paths, paths=found.paths, rows=_from_files(found.paths, shipped))
+
+
+def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
+    """A person's own samples, opened with the `wanted_columns` and prepared as those of the run were."""
+    rows: Rows
+    if own.files is not None:
+        if len(shipped.shape) != 3:
+            raise DataError(
+                f"{own.source} has images, and this run's network takes rows of {shipped.shape[0]} features."
+            )
+        rows = _from_files(own.files, shipped)
+    else:
+        values, scale = (own.images, 255.0) if own.images is not None else (_features(own, shipped), 1.0)
+        _require_shape(values.shape[1:], shipped, str(own.source))
+
+        def rows(start: int, stop: int) -> NDArray[Any]:
+            return values[start:stop] / scale
+
+    return Inputs(ids=own.ids, paths=own.paths, rows=rows)
+
+
+def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Prediction]:
+    """One for each sample, in order."""
+    highest = (rows.max(1) for rows in class_probabilities(shipped, inputs, reporter))
+    best = chain.from_iterable(zip(shares.tolist(), labels.tolist(), strict=True) for shares, labels in highest)
+    for sample, path, (share, label) in zip(inputs.ids, inputs.paths, best, strict=True):
+        yield Prediction(id=sample, path=path, predicted=shipped.class_names[label], probability=round(share, 6))
+
+
+@torch.no_grad()
+def class_probabilities(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Tensor]:
+    """A row of probabilities for each sample, some samples at a time, on the CPU; the network may be elsewhere."""
+    for start in range(0, len(inputs.ids), AT_ONCE):
+        stop = min(start + AT_ONCE, len(inputs.ids))
+        values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
+        yield shipped.network(values.to(shipped.network.mean.device)).softmax(1).cpu()
+        reporter.progress("Predicting", stop, len(inputs.ids))
+
+
+def wanted_columns(shipped: Shipped) -> tuple[str, ...]:
+    """The features to take of data to predict on, by name; none of images, nor where they were trained on nameless."""
+    return () if _nameless(shipped.columns) else shipped.columns
+
+
+def _features(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
+    assert own.features is not None, "own data have files, images or features"
+    assert own.columns == shipped.columns or _nameless(own.columns) or not wanted_columns(shipped), "opened with them"
+    return own.features
+
+
+def _nameless(columns: Sequence[str]) -> bool:
+    return tuple(columns) == numbered_columns(len(columns))
+
+
+def _from_files(files: Sequence[str | bytes], shipped: Shipped) -> Rows:
+    channels: Channels = 1 if shipped.shape[0] == 1 else 3
+    side = shipped.shape[1]
+    resize = shipped.config.resize or side
+
+    def one(row: int) -> NDArray[np.uint8]:
+        return decode(files[row], resize, side, channels=channels)
+
+    def rows(start: int, stop: int) -> NDArray[Any]:
+        return np.stack(list(in_threads(one, range(start, stop), "Decoding images", SILENT))) / 255
+
+    return rows
+
+
+def _require_shape(found: tuple[int, ...], shipped: Shipped, where: str) -> None:
+    if tuple(found) != tuple(shipped.shape):
+        theirs, ours = (" × ".join(map(str, shape)) for shape in (found, shipped.shape))
+        raise DataError(
+            f"{where} has inputs of {theirs}, and this run's network takes {ours}. Give data of that shape."
+        )

@@ -1,0 +1,162 @@
+"""The network that a finished run ships, ready to be used: σ, with the inputs' normalisation in front of it.
+
+A shipped network as an ONNX file whose outputs have been compared with torch's.
+"""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tnlpad.atomic_files import write_by_rename
+from tnlpad.data.catalogue import Normalisation, find
+from tnlpad.methods import METHODS
+from tnlpad.records.scores import read_data_file
+from tnlpad.records.store import RecordError, RunFolder
+from tnlpad.runs.config import RunConfig, from_json
+from tnlpad.runs.prepare import build_network
+
+Shape = tuple[int, ...]  # channels × height × width, or the number of features
+
+
+class Normalised(nn.Module):
+    """Takes pixels from 0 to 1, or features as they are in the data, and gives logits."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module, normalisation: Normalisation, shape: Shape) -> None:
+        super().__init__()
+        self.network = network
+        per_channel = (-1, *[1] * (len(shape) - 1))
+        self.register_buffer("mean", torch.tensor(normalisation.mean, dtype=torch.float32).reshape(per_channel))
+        self.register_buffer("std", torch.tensor(normalisation.std, dtype=torch.float32).reshape(per_channel))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.network((inputs - self.mean) / self.std)
+        return logits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shipped:
+    """A network with all that is needed to use it.
+
+    Args:
+        config: Of the run.
+        network: In evaluation mode, normalisation included.
+        class_names: Of its outputs.
+        normalisation: Mean and deviation per channel or feature.
+        shape: Of one input.
+        columns: Names of its features, in their order; none where it takes images.
+    """
+
+    config: RunConfig
+    network: Normalised
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    shape: Shape
+    columns: tuple[str, ...] = ()
+
+
+def load_shipped(folder: RunFolder) -> Shipped:
+    """Rebuild a finished run's network on the CPU and load its weights."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    config = from_json(folder.config())
+    class_names, normalisation, columns = _about(folder, config)
+    shape = _shape(config)
+    try:
+        state = load_file(folder.model_file)
+        network = METHODS[config.method].shipped(lambda _: build_network(config, shape, len(class_names)))
+        network.load_state_dict(state)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or run the run again.") from error
+    ready = Normalised(network, normalisation, shape).eval()
+    return Shipped(
+        config=config,
+        network=ready,
+        class_names=class_names,
+        normalisation=normalisation,
+        shape=shape,
+        columns=columns,
+    )
+
+
+def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:
+    own = read_data_file(folder.path)
+    if own is None:
+        info = find(config.dataset)
+        return info.class_names, info.normalisation, ()
+    numbers = own["normalisation"]
+    normalisation = Normalisation(mean=tuple(numbers["mean"]), std=tuple(numbers["std"]))
+    return tuple(own["class_names"]), normalisation, tuple(own["columns"])
+
+
+def _shape(config: RunConfig) -> Shape:
+    if config.crop is not None:
+        return 3, config.crop, config.crop
+    if config.data is None:
+        shape = find(config.dataset).image_shape
+        assert shape is not None, "images in files are cropped"
+        return shape
+    if config.data.kind == "features":
+        return (config.data.channels,)
+    if config.data.kind == "images":
+        return config.data.channels, config.data.height, config.data.width
+    assert config.resize is not None, "checked with the configuration"
+    return config.data.channels, config.resize, config.resize
+
+
+MOST_DIFFERENCE = 1e-4  # of logits, in float32
+COMPARED = 4  # inputs; another number than the export saw, since the size of a batch is free
+
+
+class ExportError(Exception):
+    """An ONNX file that would not do what the network does."""
+
+
+def write_onnx(path: Path, shipped: Shipped) -> float:
+    """Write the file if it gives the same logits as torch, and return the largest difference found."""
+    import onnx
+
+    generator = torch.Generator().manual_seed(0)
+    example = torch.rand(2, *shipped.shape, generator=generator)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        torch.onnx.export(
+            shipped.network,
+            (example,),
+            file,
+            input_names=["inputs"],
+            output_names=["logits"],
+            dynamic_shapes={"inputs": {0: torch.export.Dim("batch")}},
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+        model = onnx.load(file)
+        onnx.helper.set_model_props(model, {"class_names": json.dumps(list(shipped.class_names))})
+        content = model.SerializeToString()
+    inputs = torch.rand(COMPARED, *shipped.shape, generator=generator)
+    difference = _difference(content, shipped, inputs)
+    if not difference <= MOST_DIFFERENCE:
+        raise ExportError(
+            f"the ONNX network's logits differ from torch's by {difference:g}, and {MOST_DIFFERENCE:g} is the most "
+            "that rounding explains. Nothing was written."
+        )
+    write_by_rename(path, content)
+    return difference
+
+
+@torch.no_grad()
+def _difference(content: bytes, shipped: Shipped, inputs: torch.Tensor) -> float:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (theirs,) = session.run(None, {"inputs": inputs.numpy()})
+    return float(np.abs(np.asarray(theirs) - shipped.network(inputs).numpy()).max())

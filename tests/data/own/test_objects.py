@@ -1,0 +1,292 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+from tests.data.own_files import class_folders, picture
+from tnlpad.data.own import open_dataset
+from tnlpad.data.own.objects import holds_labels, open_samples
+from tnlpad.errors import DataError
+
+IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+LABELS = np.arange(20) % 2
+
+
+@pytest.mark.parametrize("labels", [{0, 1}, {0: 1}, 3])
+def test_labels_have_an_order(labels):
+    with pytest.raises(DataError, match=rf"labels are a {type(labels).__name__}: give a list or an array"):
+        open_samples(IMAGES, labels)
+
+
+def test_what_a_mask_hides_is_missing():
+    rows = np.ma.array(np.arange(40.0).reshape(20, 2), mask=False)
+    rows[3, 1] = np.ma.masked
+    own = open_samples(rows, LABELS)
+    assert [(each.id, each.reason) for each in own.problems] == [("3", "has no finite number in column 'column 1'")]
+
+
+def test_numbers_of_half_precision():
+    rows = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    for kind in (torch.bfloat16, torch.float16):
+        assert open_samples(rows.to(kind), LABELS).shape == open_samples(rows.to(kind).float(), LABELS).shape
+
+
+def test_gaps_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": pandas.array([1, None, 3], dtype="Int64"), "b": [True, False, True]})
+    own = open_samples(table, pandas.Series([None, "x", "y"], dtype="string"))
+    assert {each.id: each.reason for each in own.problems} == {
+        "0": "has no label",
+        "1": "has no finite number in column 'a'",
+    }
+    assert own.features.tolist() == [[3, 1]]
+
+
+@pytest.mark.parametrize("column", [["x", "y"], np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")])
+def test_columns_of_pandas_that_are_no_numbers(column):
+    pandas = pytest.importorskip("pandas")
+    own = open_samples(pandas.DataFrame({"a": [1.0, 2.0], "c": column}), [0, 1])
+    assert (own.columns, own.features.tolist()) == (("a",), [[1], [2]])
+    assert "no number in them: 'c'" in own.notes[0]
+    with pytest.raises(DataError, match="data has neither a column `path` nor columns of numbers; it has c"):
+        open_samples(pandas.DataFrame({"c": column}), [0, 1])
+
+
+SMALL_IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+SMALL_LABELS = np.arange(20) % 2
+
+
+class Pairs(Dataset):
+    """As torchvision's are: images of Pillow and numbers, with the names of the classes."""
+
+    classes = ["cat", "dog"]  # noqa: RUF012
+
+    def __init__(self, samples=24):
+        self.samples = samples
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, row):
+        return picture(row), row % 2
+
+
+def test_bad_datasets_are_told():
+    class Alone(Pairs):
+        def __getitem__(self, row):
+            return picture(row)
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(())
+
+    with pytest.raises(DataError, match=r"data\[0\] is a Image: a dataset gives a pair"):
+        open_samples(Alone())
+    with pytest.raises(DataError, match="Stream without a length"):
+        open_samples(Stream())
+    with pytest.raises(DataError, match="class_names are given, and a Pairs has its own"):
+        open_samples(Pairs(), class_names=["a", "b"])
+    with pytest.raises(DataError, match="data holds no sample"):
+        open_samples(Pairs(samples=0))
+
+
+def test_a_dataset_of_pictures_has_names_and_sizes():
+    own = open_samples(Pairs())
+    assert own.class_names == ("cat", "dog")
+    assert own.labels.tolist() == [0, 1] * 12
+    assert (own.shape.kind, own.shape.height) == ("files", 10)
+    assert holds_labels(Pairs())
+
+
+def test_a_dataset_of_tensors_is_arrays():
+    own = open_samples(TensorDataset(torch.from_numpy(SMALL_IMAGES)[:, None], torch.from_numpy(SMALL_LABELS)))
+    assert own.shape == open_samples(SMALL_IMAGES, SMALL_LABELS).shape
+
+
+def test_parts_of_one_name_go_together_and_none_at_all_are_told_of():
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"a": [1.0, 2.0], "label": [0, 1]})
+    own = open_samples(datasets.DatasetDict(train=rows, val=rows, valid=rows))
+    assert (own.shape.samples, own.shape.validation) == (6, 4)
+    with pytest.raises(DataError, match="data holds no sample"):
+        open_samples(datasets.DatasetDict())
+
+
+def test_datasets_that_are_read_once_or_empty_are_told_of():
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"a": [1.0, 2.0], "label": [0, 1]})
+    with pytest.raises(DataError, match="data is a IterableDataset, which is read once: load it without streaming"):
+        open_samples(rows.to_iterable_dataset())
+    with pytest.raises(DataError, match="data holds no sample in test: give a dataset that has some"):
+        open_samples(datasets.DatasetDict(train=rows, test=rows.select([])))
+
+
+def test_a_dataset_to_predict_on_needs_no_labels():
+    class Alone(Pairs):
+        def __getitem__(self, row):
+            return picture(row)
+
+    for dataset in (Pairs(), Alone()):
+        assert open_samples(dataset, labelled=False).labels.tolist() == [-1] * 24
+
+
+def test_the_wanted_columns_of_a_hugging_face_dataset():
+    datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
+    data = datasets.Dataset.from_dict({"text": ["p", "q"], "b": [3, 4], "a": [1, 2]})
+    own = open_samples(data, labelled=False, columns=("a", "b"))
+    assert (own.columns, own.features.tolist()) == (("a", "b"), [[1, 3], [2, 4]])
+
+
+HELD_IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+HELD_LABELS = np.arange(20) % 2
+
+
+@pytest.mark.parametrize("shape", ["hw", "hwc", "chw", "tensor", "fractions"])
+def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
+    images = np.random.default_rng(0).integers(0, 255, (40, 9, 11, 3), dtype=np.uint8)
+    labels = np.arange(40) % 2
+    if shape == "hw":
+        images = images[..., 0]
+    given = {
+        "hw": images,
+        "hwc": images,
+        "chw": images.transpose(0, 3, 1, 2) if images.ndim == 4 else images,
+        "tensor": torch.from_numpy(images),
+        "fractions": (images / 255).astype(np.float32),
+    }[shape]
+    np.savez(tmp_path / "x.npz", images=images, labels=labels)
+    assert open_samples(given, torch.from_numpy(labels)).shape == open_dataset(tmp_path / "x.npz").shape
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "said"),
+    [
+        (HELD_IMAGES, None, "labels are missing: give one for each sample"),
+        (HELD_IMAGES, HELD_LABELS[:7], "there are 20 samples and 7 labels: give one label for each"),
+        (
+            HELD_IMAGES,
+            np.eye(2)[HELD_LABELS],
+            r"labels have the shape \(20, 2\): give one class for each sample",
+        ),
+        (HELD_IMAGES, HELD_LABELS + 0.5, "the label 0.5 is a number with a fraction"),
+        (HELD_IMAGES, [None] * 20, "none of its 20 samples can be used; 0: has no label"),
+        (HELD_IMAGES * 1.0 - 9, HELD_LABELS, "pixels reach from -9 to .*: make them 8-bit numbers"),
+        (np.full((20, 8, 8), np.nan), HELD_LABELS, "images hold NaN or infinity. Make them 8-bit"),
+        (
+            np.full((20, 3), np.nan),
+            HELD_LABELS,
+            "none of its 20 samples can be used; 0: has no finite number in column",
+        ),
+        (np.arange(20), HELD_LABELS, r"samples have shape \(20,\): images are N×H×W"),
+        (np.ones((20, 2, 2, 2, 2)), HELD_LABELS, "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"),
+        (np.ones((20, 5, 5, 7), np.uint8), HELD_LABELS, "one, three or four channels come first or last"),
+        (np.ones((20, 3), complex), HELD_LABELS, "samples are complex128; they must be numbers"),
+        (np.array([["a"] * 3] * 20), HELD_LABELS, "samples are <U1; they must be numbers"),
+        (np.ones((20, 3), bool), HELD_LABELS, "samples are bool; they must be numbers"),
+        (np.array([object()] * 20), HELD_LABELS, "of things that are no numbers"),
+        (np.empty((0, 8, 8), np.uint8), [], "data holds no sample"),
+        ([], [], "data holds no sample"),
+        (np.float32(3), [], "images are N×H×W"),
+        (None, HELD_LABELS, "data is None: give images"),
+        ([np.ones((3, 8, 8)), np.ones((3, 9, 8))], [0, 1], r"sample 1 has the shape \(3, 9, 8\)"),
+        ("nowhere.npz", None, "nowhere.npz does not exist"),
+        ("nowhere.npz", HELD_LABELS, "labels are given, and the path nowhere.npz has its own: leave them out"),
+    ],
+)
+def test_bad_input_is_told(data, labels, said):
+    with pytest.raises(DataError, match=said):
+        open_samples(data, labels)
+
+
+@pytest.mark.parametrize(("ids", "said"), [(["a"] * 20, "the id 'a' is there twice"), (["a"], "20 samples and 1 ids")])
+def test_an_id_is_one_sample_s(ids, said):
+    with pytest.raises(DataError, match=said):
+        open_samples(HELD_IMAGES, HELD_LABELS, ids=ids)
+
+
+def test_pictures_of_any_mode():
+    modes = ["RGB", "L", "RGBA", "CMYK", "P", "1"]
+    pictures = [picture(row).convert(modes[row % len(modes)]) for row in range(24)]
+    pictures[0] = Image.new("F", (12, 10), 3.0)
+    own = open_samples(pictures, [row % 2 for row in range(24)])
+    assert (own.kind, len(own.ids), own.problems) == ("files", 24, ())
+
+
+def test_labels_may_be_of_any_kind():
+    texts = np.array(["b", "a"])[HELD_LABELS]
+    expected = open_samples(HELD_IMAGES, texts).shape
+    for same in (texts.tolist(), texts.astype(object), texts.astype("S1")):
+        assert open_samples(HELD_IMAGES, same).shape == expected
+    whole = open_samples(HELD_IMAGES, HELD_LABELS).shape
+    for same in (
+        HELD_LABELS.astype(np.uint8),
+        HELD_LABELS.astype(float),
+        HELD_LABELS.astype(bool),
+        torch.from_numpy(HELD_LABELS),
+    ):
+        assert open_samples(HELD_IMAGES, same).shape == whole
+
+
+def test_names_of_classes():
+    own = open_samples(HELD_IMAGES, HELD_LABELS, class_names=["zebra", "ant", "nobody"])
+    assert own.class_names == ("zebra", "ant", "nobody")
+    assert [own.class_names[label] for label in own.labels[:2]] == ["zebra", "ant"]
+    own = open_samples(HELD_IMAGES, np.arange(20) % 3, class_names=["a", "b"])
+    assert len(own.problems) == 6
+    assert own.problems[0].reason == "has the label 2, and there are 2 classes"
+
+
+def test_unlabelled_samples_need_no_labels(tmp_path):
+    assert open_samples(HELD_IMAGES, labelled=False).labels.tolist() == [-1] * 20
+    folder = class_folders(tmp_path / "data")
+    assert len(open_samples(folder, labelled=False).ids) == 6
+
+
+def test_a_path_is_opened_as_ever(tmp_path):
+    folder = class_folders(tmp_path / "data")
+    assert open_samples(str(folder)).shape == open_dataset(folder).shape
+
+
+def test_a_column_of_a_table_may_hold_the_labels():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1.0, 2.0], "kind": ["x", "y"], "b": [3, 4]})
+    own = open_samples(table, label="kind")
+    assert own.shape == open_samples(table[["a", "b"]], ["x", "y"]).shape
+    assert (own.columns, own.class_names) == (("a", "b"), ("x", "y"))
+    for same in (table, table[["a", "b"]]):
+        assert open_samples(same, label="kind", labelled=False).columns == ("a", "b")
+    with pytest.raises(DataError, match="data has no column 'sort'; it has a, kind, b"):
+        open_samples(table, label="sort")
+    with pytest.raises(DataError, match="labels are given, and so is label='kind'"):
+        open_samples(table, [0, 1], label="kind")
+
+
+def test_a_table_of_pandas_is_read_as_its_file_is(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"Id": [3, 4], "a": [1.0, 2.0], "name": ["x", "y"], "label": ["p", "q"]})
+    table["split"] = ["train", "test"]
+    table.to_csv(tmp_path / "x.csv", index=False)
+    own, file = open_samples(table), open_dataset(tmp_path / "x.csv")
+    assert (own.shape, own.columns, own.notes) == (file.shape, ("a",), file.notes)
+    assert open_samples(table, ids=["r", "s"]).ids == ("r", "s")
+    beside = open_samples(table.drop(columns="label"), ["p", "q"])
+    assert beside.shape == own.shape
+
+
+def test_a_table_without_columns_or_rows_has_no_samples():
+    pandas = pytest.importorskip("pandas")
+    for table in (pandas.DataFrame(), pandas.DataFrame({"a": []})):
+        with pytest.raises(DataError, match="data has no rows"):
+            open_samples(table, [])
+
+
+def test_arrays_have_no_column_of_labels():
+    with pytest.raises(DataError, match="label='kind' names a column, and a ndarray has none"):
+        open_samples(HELD_IMAGES, HELD_LABELS, label="kind")
+    assert len(open_samples(HELD_IMAGES, label="kind", labelled=False).ids) == 20
+
+
+def test_names_of_classes_may_be_the_labels():
+    own = open_samples(HELD_IMAGES, np.array(["dog", "cat"])[HELD_LABELS], class_names=["cat", "dog"])
+    assert own.shape == open_samples(HELD_IMAGES, 1 - HELD_LABELS, class_names=["cat", "dog"]).shape

@@ -1,0 +1,169 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tnlpad.data.own.tables import TextForm, arrow_columns, joined, parquet_file, parquet_table, read_csv
+from tnlpad.errors import DataError
+
+
+def written(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        ("a,label\n1,x\n2,y\n", ","),
+        ("a;label\r\n1;x\r\n2;y\r\n", ";"),
+        ("a\tlabel\r1\tx\r2\ty", "\t"),
+        ("a|label\n1|x\n2|y\n", "|"),
+        ('"a","label"\n"1","x"\n"2","y"\n', ","),
+        ("\n  \na,label\n\n1,x\n,\n2,y\n\n", ","),
+        ("sep=;\na;label\n1;x\n2;y\n", ";"),
+        ("SEP=,\na,label\n1,x\n2,y\n", ","),
+        (" a ,label \n1,x\n2,y\n", ","),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_same_table_in_other_words(tmp_path, text, separator, encoding):
+    columns, form = read_csv(written(tmp_path / "x.csv", text, encoding))
+    assert columns == {"a": ["1", "2"], "label": ["x", "y"]}
+    assert form == TextForm(encoding=encoding, separator=separator)
+
+
+def test_either_order_of_bytes_that_is_announced(tmp_path):
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path = written(tmp_path / f"{encoding}.csv", "\ufeffa\tlabel\r\n1\tKäse\r\n", encoding)
+        assert read_csv(path)[0] == {"a": ["1"], "label": ["Käse"]}
+
+
+def test_what_makes_the_most_columns_separates_them(tmp_path):
+    text = "name, first;weight;label\nDoe, J;1;x\n"
+    assert list(read_csv(written(tmp_path / "x.csv", text))[0]) == ["name, first", "weight", "label"]
+
+
+def test_where_two_make_as_many_the_rule_is_named_and_a_line_decides(tmp_path):
+    text = "a;b,label\n1;2,x\n"
+    with pytest.raises(DataError, match=r"what makes the most columns .* commas make as many as semicolons.*`sep=,`"):
+        read_csv(written(tmp_path / "x.csv", text))
+    assert list(read_csv(written(tmp_path / "x.csv", f"sep=;\r\n{text}"))[0]) == ["a", "b,label"]
+    assert list(read_csv(written(tmp_path / "x.csv", f'"sep=,"\n{text}'))[0]) == ["a;b", "label"]
+
+
+def test_the_fields_of_a_single_column_may_hold_any_of_them(tmp_path):
+    assert read_csv(written(tmp_path / "x.csv", "path\na,b;c|d.png\n"))[0] == {"path": ["a,b;c|d.png"]}
+
+
+def test_fields_may_hold_separators_quotes_and_ends_of_lines(tmp_path):
+    text = '"a,b,c";"two\nlines";label\n1;2;"say ""x"""\n3;4;"y;\nz"\n'
+    assert read_csv(written(tmp_path / "x.csv", text))[0] == {
+        "a,b,c": ["1", "3"],
+        "two\nlines": ["2", "4"],
+        "label": ['say "x"', "y;\nz"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"x\.csv is empty: its first line must name the columns, such as `path,label`"),
+        ("\n \n", "is empty"),
+        (",,\n1,2,x\n", "its first line must name the columns"),
+        ("a,label\n1,2,3\n", "line 2: 3 fields, and the first line names 2 columns. Fill the line in"),
+        ('a,b,label\n"1,2,x\n3,4,y\n', "line 3: 1 fields, .* Is a quote not closed"),
+        ("a,label\n1," + "x" * (1 << 21), "cannot be read as CSV: field larger than .* Is a quote not closed"),
+        (
+            "a,a,label\n1,2,3\n",
+            "two columns of one name: they are a, a, label. Rename one; or if these are a row of data",
+        ),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_csv(written(tmp_path / "x.csv", text))
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "reason"),
+    [
+        ("Käse", "latin-1", r"UTF-8 \(invalid continuation byte at byte 11"),
+        ("x", "utf-16-le", r"UTF-8 \(it has zero bytes"),
+        ("x", "utf-32", r"UTF-8 \(it has zero bytes"),
+    ],
+)
+def test_text_that_is_of_another_encoding(tmp_path, label, encoding, reason):
+    path = written(tmp_path / "x.csv", f"a,label\n1,{label}\n", encoding)
+    with pytest.raises(DataError, match=rf"not a text file in {reason}.*Save it as UTF-8"):
+        read_csv(path)
+
+
+def test_text_that_is_not_what_it_announces(tmp_path):
+    (tmp_path / "x.csv").write_bytes("a,label\n1,x\n".encode("utf-16") + b"\n")
+    with pytest.raises(DataError, match=r"not a text file in UTF-16, which its first bytes announce \(truncated data"):
+        read_csv(tmp_path / "x.csv")
+
+
+def test_columns_of_every_kind():
+    columns = arrow_columns(
+        pa.table(
+            {
+                "whole": [1, 2],
+                "gaps": pa.array([None, 2]),
+                "names": pa.array(["x", "y"]).dictionary_encode(),
+                "text as bytes": [b"x", b"\xc3\xa4"],
+                "bytes": [b"x", b"\xff"],
+            }
+        ),
+        "table",
+    )
+    assert isinstance(columns["whole"], np.ndarray)
+    assert columns["gaps"] == [None, 2]
+    assert columns["names"] == ["x", "y"]
+    assert columns["text as bytes"] == ["x", "ä"]
+    assert columns["bytes"] == [b"x", b"\xff"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 no", b"PAR1" + b"\0" * 100 + b"PAR1"])
+def test_bytes_that_are_no_table(tmp_path, content):
+    (tmp_path / "x.parquet").write_bytes(content)
+    for read in (parquet_file, parquet_table):
+        with pytest.raises(DataError, match=r"x\.parquet cannot be read"):
+            read(tmp_path / "x.parquet")
+
+
+def test_a_name_stands_for_one_column(tmp_path):
+    twice = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array([0])], names=["a", "a", "label"])
+    pq.write_table(twice, tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="two columns of one name: they are a, a, label"):
+        parquet_table(tmp_path / "x.parquet")
+
+
+def test_tables_of_different_data_do_not_go_together(tmp_path):
+    tables = [pa.table({"a": [1.0]}), pa.table({"a": ["b"]})]
+    with pytest.raises(DataError, match=r"its tables have different columns .* Name one of the files"):
+        joined(tables, tmp_path)
+
+
+def test_a_file_that_is_damaged_in_the_middle(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": [float(row) for row in range(1000)]}), path)
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.parquet cannot be read"):
+        parquet_table(path)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.StringArray.from_buffers(1, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")),
+        pa.array([1 << 60], pa.timestamp("s")),
+        pa.DictionaryArray.from_arrays(pa.array([5]), pa.array(["x"]), safe=False),
+    ],
+)
+def test_values_that_python_cannot_hold(column):
+    with pytest.raises(DataError, match=r"table: a value in column 'a' cannot be read: .* Correct it"):
+        arrow_columns(pa.table({"a": column}), "table")

@@ -1,0 +1,184 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.time_limit import time_limit
+from tnlpad.grid import mps as packing
+from tnlpad.grid.mps import mps, runs_at_once
+from tnlpad.runs.config import configure
+
+PLACES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+# Stands in for NVIDIA's program: a daemon is a file in its folder, and everything asked of it is noted.
+FAKE = """#!/bin/sh
+daemon="${CUDA_MPS_PIPE_DIRECTORY:-$DEFAULT}/daemon"
+if [ "$1" = -d ]; then
+    echo "start $CUDA_MPS_PIPE_DIRECTORY $CUDA_MPS_LOG_DIRECTORY" >> "$NOTES"
+    [ -z "$BROKEN" ] || { echo "$BROKEN" >&2; exit 1; }
+    touch "$daemon"
+    exit
+fi
+read -r asked
+echo "$asked" >> "$NOTES"
+[ -e "$daemon" ] || exit 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _limit():
+    with time_limit(60):
+        yield
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Where the fake program notes what it is asked; it is on the PATH."""
+    for name in ("bin", "default", "temporary"):
+        (tmp_path / name).mkdir()
+    program = tmp_path / "bin" / "nvidia-cuda-mps-control"
+    program.write_text(FAKE)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    for name in PLACES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    monkeypatch.setenv("DEFAULT", str(tmp_path / "default"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "notes"
+
+
+def test_a_daemon_of_our_own_for_the_length_of_the_block(notes, tmp_path):
+    said = []
+    with mps("cuda", say=said.append):
+        inherited = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+        [folder] = (tmp_path / "temporary").iterdir()
+        assert all(f"{name}={folder}\n" in inherited for name in PLACES)
+        assert (folder / "daemon").exists()
+    assert notes.read_text().splitlines() == ["get_server_list", f"start {folder} {folder}", "quit -t 5"]
+    assert said == ["MPS is started, and runs that share a GPU use it."]
+    assert not any(name in os.environ for name in PLACES)
+    assert not folder.exists()
+
+
+def test_what_the_environment_said_is_put_back(notes, tmp_path, monkeypatch):
+    monkeypatch.setenv(PLACES[0], str(tmp_path / "elsewhere"))
+
+    def fail():
+        with mps("cuda:1", say=lambda line: None):
+            raise KeyError(os.environ[PLACES[0]])
+
+    with pytest.raises(KeyError) as during:
+        fail()
+    assert "temporary" in during.value.args[0]
+    assert os.environ[PLACES[0]] == str(tmp_path / "elsewhere")
+
+
+def test_a_daemon_of_someone_else_is_used_and_left_alone(notes, tmp_path):
+    (tmp_path / "default" / "daemon").touch()
+    said = []
+    with mps("cuda", say=said.append):
+        assert not any(name in os.environ for name in PLACES)
+    assert said == ["MPS is running already, and runs that share a GPU use it."]
+    assert notes.read_text().splitlines() == ["get_server_list"]
+
+
+def test_a_daemon_that_does_not_start_is_done_without(notes, tmp_path, monkeypatch):
+    monkeypatch.setenv("BROKEN", "not permitted")
+    said = []
+    with mps("cuda", say=said.append):
+        assert not any(name in os.environ for name in PLACES)
+    assert len(said) == 1
+    assert "failed (not permitted)" in said[0]
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "path", "reason"), [("cpu", None, "the device is cpu"), ("cuda", "/nowhere", "not installed")]
+)
+def test_where_it_makes_no_sense_nothing_is_done(notes, monkeypatch, device, path, reason):
+    if path:
+        monkeypatch.setenv("PATH", path)
+    said = []
+    with mps(device, say=said.append):
+        assert not any(name in os.environ for name in PLACES)
+    assert len(said) == 1
+    assert reason in said[0]
+    assert not notes.exists()
+
+
+def test_when_the_driver_is_killed_the_daemon_ends(notes):
+    code = "import os, signal\nfrom tnlpad.grid.mps import mps\n"
+    code += "with mps('cuda', say=lambda line: None): os.kill(os.getpid(), signal.SIGKILL)"
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    folder = Path(notes.read_text().splitlines()[1].split()[1])
+    while folder.exists():
+        time.sleep(0.01)
+    assert notes.read_text().splitlines()[-1] == "quit -t 5"
+
+
+def configs(*datasets, seeds=40):
+    return [configure(name, noise="symmetric:0.4", seed=seed) for name in datasets for seed in range(1, seeds + 1)]
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with a GPU; call it to say how large it is."""
+
+    def has(*, free, cores=16, mps=True):
+        def answer(command, **_):
+            if free is None:
+                raise FileNotFoundError(command[0])
+            return subprocess.CompletedProcess(command, 0, "".join(f"{each * 1024}\n" for each in free), "")
+
+        monkeypatch.setattr(packing.subprocess, "run", answer)
+        monkeypatch.setattr(packing.shutil, "which", lambda name: f"/usr/bin/{name}" if mps else None)
+        monkeypatch.setattr(packing, "available_cores", lambda: cores)
+
+    return has
+
+
+@pytest.mark.parametrize(
+    ("gpu", "datasets", "expected"),
+    [
+        ({"free": [139]}, ["mnist"], 20),
+        ({"free": [139]}, ["cifar10"], 9),
+        ({"free": [139]}, ["mnist", "cifar10"], 9),  # the largest network decides
+        ({"free": [139], "cores": 4}, ["mnist"], 5),
+        ({"free": [24]}, ["cifar10"], 4),
+        ({"free": [23.5]}, ["cifar10"], 3),
+        ({"free": [24]}, ["mnist", "cifar10"], 4),
+        ({"free": [8, 24]}, ["cifar10"], 4),
+        ({"free": [139]}, ["food101"], 5),
+        ({"free": [3]}, ["cifar10"], 1),
+        ({"free": [139], "mps": False}, ["mnist"], 1),
+        ({"free": None}, ["mnist"], 1),
+    ],
+)
+def test_as_many_as_fill_the_gpu_and_fit(machine, gpu, datasets, expected):
+    machine(**gpu)
+    assert runs_at_once(configs(*datasets)) == expected
+
+
+@pytest.mark.parametrize("said", ["[N/A]\n", "", subprocess.CalledProcessError(9, "nvidia-smi")])
+def test_a_gpu_that_does_not_say_what_is_free_is_not_shared(machine, monkeypatch, said):
+    def answer(command, *, check, **_):
+        if isinstance(said, Exception):
+            assert check
+            raise said
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    machine(free=[139])
+    monkeypatch.setattr(packing.subprocess, "run", answer)
+    assert runs_at_once(configs("mnist")) == 1
+
+
+def test_never_more_than_there_are(machine):
+    machine(free=[139])
+    assert runs_at_once(configs("mnist", seeds=3)) == 3
+    assert runs_at_once([]) == 1
