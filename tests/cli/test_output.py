@@ -99,8 +99,8 @@ def test_a_bug_is_none_of_these():
     ("error", "code", "said"),
     [
         (Diverged("It grew."), 1, "Error: It grew. Leave it out.\n"),
-        (OSError("no space"), 1, "Error: no space. Finished runs are kept: free the disk"),
-        (KeyboardInterrupt(), 130, "Interrupted. Checkpoints are kept: run the command again"),
+        (OSError("no space"), 1, "Error: no space. Finished runs are kept"),
+        (KeyboardInterrupt(), 130, "Interrupted. Checkpoints are kept"),
     ],
 )
 def test_what_is_kept_is_said(capsys, error, code, said):

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 import tnlpad.cli.progress as progress
-from tnlpad.cli.progress import Tally, duration, epoch_line, grid_progress, in_a_line, machine_time, telling
+from tnlpad.cli.progress import Tally, duration, ended_line, epoch_line, grid_progress, machine_time, status_line
 from tnlpad.grid.grid import Ended, Failure
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure
@@ -130,14 +130,14 @@ def test_nothing_is_said_about_time_that_nobody_knows(clock):
     assert str(tally) == "1 of 3 runs, 8 s left"
 
 
-def test_runs_in_a_line():
+def test_runs_ended_line():
     name = CONFIGS[0].run_id
-    assert in_a_line(done(CONFIGS[0])) == f"{name} test 87.5 % in 3 s"
-    assert in_a_line(ended(CONFIGS[0], test_accuracy=0.875, seconds=3.0, attempts=2)).endswith("in 3 s, attempt 2")
-    assert in_a_line(ended(CONFIGS[0])) == f"{name} was finished by another process"
-    assert in_a_line(failed(CONFIGS[0], "too bad\nand more")) == f"{name} failed: too bad"
+    assert ended_line(done(CONFIGS[0])) == f"{name} test 87.5 % in 3 s"
+    assert ended_line(ended(CONFIGS[0], test_accuracy=0.875, seconds=3.0, attempts=2)).endswith("in 3 s, attempt 2")
+    assert ended_line(ended(CONFIGS[0])) == f"{name} was finished by another process"
+    assert ended_line(failed(CONFIGS[0], "too bad\nand more")) == f"{name} failed: too bad"
     bug = failed(CONFIGS[0], "ZeroDivisionError: a bug", Path("runs/x/error.txt"))
-    assert in_a_line(bug) == f"{name} failed: ZeroDivisionError: a bug (traceback: runs/x/error.txt)"
+    assert ended_line(bug) == f"{name} failed: ZeroDivisionError: a bug (traceback: runs/x/error.txt)"
 
 
 def test_lines_where_no_one_is_looking(tmp_path, capsys):
@@ -153,7 +153,7 @@ def test_lines_where_no_one_is_looking(tmp_path, capsys):
 
 
 def test_quiet(tmp_path, capsys):
-    with grid_progress(CONFIGS, {}, tmp_path, 2, True) as shown, telling(True) as tell:
+    with grid_progress(CONFIGS, {}, tmp_path, 2, True) as shown, status_line(True) as tell:
         shown.on_end(done(CONFIGS[0]))
         shown.on_wait(1)
         tell("something")
@@ -179,8 +179,8 @@ def test_the_live_display_shows_runs_at_work_and_the_last_failure(tmp_path, term
     assert f"/60  {CONFIGS[2].run_id}" not in text
 
 
-def test_telling_now_and_then(clock, capsys):
-    with telling(False) as tell:
+def test_status_line_now_and_then(clock, capsys):
+    with status_line(False) as tell:
         tell("one")
         tell("two")
         clock[0] += progress.SECONDS_BETWEEN_LINES
@@ -188,7 +188,7 @@ def test_telling_now_and_then(clock, capsys):
     assert capsys.readouterr().err == "one\nthree\n"
 
 
-def test_telling_on_a_terminal(terminal):
-    with telling(False) as tell:
+def test_status_line_on_a_terminal(terminal):
+    with status_line(False) as tell:
         tell("epoch 1 of 5")
     assert "\x1b[" in terminal.getvalue()

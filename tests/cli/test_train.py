@@ -112,10 +112,43 @@ def test_a_file_that_is_no_configuration(out, tmp_path, content):
 
 
 def test_a_configuration_and_other_words(out, tmp_path):
-    for words in (["digits"], ["--noise", "none"], ["--method", "cdr"], ["--network", "lenet"]):
+    given = {"data": ["digits"], "noise": ["--noise", "none"], "method": ["--method", "cdr"]}
+    for name, words in given.items():
         result = train(*words, "--config", tmp_path / "config.json", "--out", out)
         assert result.exit_code == 2
-        assert "leave one out" in result.stderr
+        assert f"already sets {name}" in result.stderr
+
+
+# Everyday settings
+
+
+def test_options_that_are_short_for_a_setting(out):
+    words = ("--noise", "symmetric:0.4", "--epochs", "2", "--batch-size", "256", "--lr", "0.02")
+    result = train("digits", *words, "--out", out, "--json", "-q")
+    config = json.loads(result.stdout)["config"]
+    assert (config["epochs"], config["batch_size"], config["learning_rate"]) == (2, 256, 0.02)
+    settings = ("--set", "epochs=2", "--set", "batch_size=256", "--set", "learning_rate=0.02")
+    again = train("digits", "--noise", "symmetric:0.4", *settings, "--out", out, "--json", "-q")
+    assert json.loads(again.stdout)["run_id"] == json.loads(result.stdout)["run_id"]
+
+
+def test_an_option_and_a_setting_that_contradict_each_other(out):
+    result = train("digits", "--lr", "0.02", "--set", "learning_rate=0.1", "--out", out)
+    assert result.exit_code == 2
+    assert "--lr 0.02 and --set learning_rate=0.1" in result.stderr
+    assert train("digits", "--epochs", "0", "--out", out).exit_code == 2
+
+
+def test_all_settings_are_listed_with_their_defaults(out):
+    listed = json.loads(train("cifar10", "--settings", "--json", "-q", "--out", out).stdout)
+    rows = {row["name"]: row for row in listed}
+    assert rows["epochs"]["default"] == "100"
+    assert rows["c2"]["default"] == "0.6"
+    assert all(row["meaning"] for row in listed)
+    without_data = train("--settings", "--method", "jocor", "-q", "--out", out)
+    assert without_data.exit_code == 0
+    assert "co_lambda" in without_data.stdout
+    assert not out.exists()
 
 
 # Wrong usage
@@ -124,9 +157,9 @@ def test_a_configuration_and_other_words(out, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Say what to train on"),
+        ([], "DATA is missing"),
         (["digitz"], "Did you mean digits?"),
-        (["photoz"], "There is no file or folder photoz here, so it is taken for the name of a published dataset"),
+        (["photoz"], "There is no file or folder photoz"),
         (["digits", "--method", "tnlpat"], "did you mean tnlpad?"),
         (["digits", "--network", "lenett"], "did you mean lenet?"),
         (["digits", "--network", "lenet"], "image_size=8"),
@@ -272,8 +305,8 @@ def test_the_help_fits_80_columns():
     text = re.sub(r"[\s│]+", " ", result.stdout)
     for option in ("--noise", "--method", "--set", "--config", "--resume", "--tensorboard", "--json"):
         assert option in text
-    for sentence in ("goes on from its last checkpoint when the same command is given again", "tnlpad by default"):
-        assert sentence in text
+    for panel in ("─ Data ─", "─ Training ─", "─ Output ─"):
+        assert panel in text
 
 
 @pytest.mark.parametrize("verb", ["train", "tune"])

@@ -1,4 +1,4 @@
-"""The command `tnlpad`: one file per verb, and nothing heavy imported before a verb needs it.
+"""The command `tnlpad`: one file per verb, which imports heavy libraries only when it runs.
 
 Results go to stdout, progress and messages to stderr; `--json` prints exactly one document. Exit codes: 0 fine,
 1 failed at run time, 2 wrong usage, 3 bad data, 4 findings with --fail-on, 130 interrupted.
@@ -31,7 +31,7 @@ app = typer.Typer(
     name="tnlpad",
     help="Train classifiers on data whose labels are partly wrong, and find the wrong labels.",
     no_args_is_help=True,
-    # A bug's traceback should be the plain one that people paste into reports, without the values of local variables.
+    # Plain tracebacks, without the values of local variables: people paste them into bug reports.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -68,13 +68,13 @@ app.add_typer(data, name="data")
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Greek letters gets "?" and not a traceback
-    # Of damaged EXIF and the like: what cannot be used is named by us, and what can be needs no word.
+            stream.reconfigure(errors="replace")  # a terminal that cannot print Greek letters gets "?"
+    # Pillow warns of damaged EXIF and the like. Files that cannot be used are reported anyway.
     warnings.filterwarnings("ignore", module=r"PIL\.")
-    # torch's threads wait for each other by spinning. Where other programs hold the cores too, each of hundreds of
-    # short operations then waits for a turn of the scheduler: 50 ms in place of 0.4. Sleeping costs less.
+    # torch's threads wait by spinning. If other programs use the cores, each short operation then waits for the
+    # scheduler: 50 ms instead of 0.4. Sleeping threads avoid that.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app(prog_name="tnlpad")

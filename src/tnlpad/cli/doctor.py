@@ -1,20 +1,21 @@
-"""`tnlpad doctor`: what is installed, on which machine, what is missing and how to get it. For bug reports too."""
+"""`tnlpad doctor`: print versions and devices, for bug reports, and name what is missing."""
 
 import platform
 import re
 import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from tnlpad import __version__
+from tnlpad.cli.options import AsJson
 from tnlpad.cli.output import print_json, say
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
-    """Print versions and devices, and say what is missing. Exits with 1 if something needed is."""
+def doctor(as_json: AsJson = False) -> None:
+    """Print versions and devices. Exits with 1 if a required package is missing."""
     say("Loading torch.")
     dependencies = [_dependency(text) for text in requires("tnlpad") or []]
     torch = _torch()
@@ -35,41 +36,34 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         raise typer.Exit(1)
 
 
-def _dependency(requirement: str) -> dict[str, Any]:
-    """One line of the package's metadata, such as 'pytest>=8; extra == "dev"', and what is installed of it."""
-    match = re.match(r"\s*([\w.-]+)\s*(?:\[[^]]*\])?\s*([^;]*?)\s*(?:;(.*))?$", requirement)
-    assert match, f"unreadable requirement {requirement!r} in the package's own metadata"
-    name, wanted, condition = match[1], match[2], match[3] or ""
-    extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", condition)
+def _dependency(text: str) -> dict[str, Any]:
+    """Compare a requirement of the package, such as 'pytest>=8; extra == "dev"', with what is installed."""
+    from packaging.requirements import Requirement
+
+    requirement = Requirement(text)
     try:
-        installed: str | None = version(name)
+        installed: str | None = version(requirement.name)
     except PackageNotFoundError:
         installed = None
-    lowest = re.search(r">=\s*([\d.]+)", wanted)
-    new_enough = installed is not None and (lowest is None or _numbers(installed) >= _numbers(lowest[1]))
     return {
-        "name": name,
-        "wanted": wanted,
-        "extra": extra[1] if extra else None,
+        "name": requirement.name,
+        "wanted": str(requirement.specifier),
+        "extra": _extra(str(requirement.marker or "")),
         "installed": installed,
-        "ok": new_enough,
+        "ok": installed is not None and requirement.specifier.contains(installed, prereleases=True),
     }
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """The release part of a version, for comparison; trailing zeros do not count."""
-    release = re.match(r"\d+(?:\.\d+)*", text)
-    numbers = [int(part) for part in release[0].split(".")] if release else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
+def _extra(marker: str) -> str | None:
+    found = re.search(r"extra == \"([\w.-]+)\"", marker)
+    return found[1] if found else None
 
 
 def _torch() -> dict[str, Any]:
-    """What torch sees; an error in place of that if it cannot even be imported."""
+    """Return the devices that torch finds, or the error if it cannot be imported."""
     try:
         import torch
-    except Exception as error:  # a half-installed torch can fail in any way, and this verb exists to say so
+    except Exception as error:  # a broken installation of torch can raise anything
         return {"error": f"{type(error).__name__}: {error}"}
     devices = []
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
@@ -84,7 +78,7 @@ def _torch() -> dict[str, Any]:
 
 
 def _problems(dependencies: list[dict[str, Any]], torch: dict[str, Any]) -> list[str]:
-    """What keeps tnlpad from working, each with the way out. Extras are nobody's duty."""
+    """List what keeps tnlpad from working, each with a remedy. Missing extras are no problem."""
     problems = []
     for each in dependencies:
         if not each["ok"] and each["extra"] is None:
@@ -114,11 +108,11 @@ def _print_report(report: dict[str, Any]) -> None:
     if absent:
         console.print(f"Optional: python -m pip install 'tnlpad[{','.join(absent)}]'", soft_wrap=True, markup=False)
     if not report["problems"]:
-        console.print("Nothing needed is missing.")
+        console.print("Everything required is installed.")
 
 
 def _by_package(dependencies: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """What is wanted, once for all who want it: the extra for developers repeats the others."""
+    """Group equal requirements: the extra `dev` repeats those of the others."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in dependencies:
         found.setdefault((each["name"], each["wanted"]), []).append(each)

@@ -1,7 +1,4 @@
-"""Noisy labels in words and numbers: how they came about, and how many of each class are wrong.
-
-`tnlpad noise`: make labels wrong in a known way, keep them in a file to be used again, and show what was done.
-"""
+"""`tnlpad noise`: add label noise to a published dataset, write the labels to a file and describe them."""
 
 import shlex
 from pathlib import Path
@@ -9,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.options import Protocol, Quiet
+from tnlpad.cli.options import AsJson, Protocol, Quiet, Root
 from tnlpad.cli.output import exit_codes, fail, make_writable, print_json, say, write_bytes
 
 if TYPE_CHECKING:
@@ -17,103 +14,14 @@ if TYPE_CHECKING:
     from tnlpad.noise import LabelFile, NoiseSpec
     from tnlpad.types import ImageFiles, NoisyLabels, RawDataset
 
-
-def described(content: "LabelFile", class_names: tuple[str, ...]) -> dict[str, Any]:
-    """What there is to say about labels, as plain data."""
-    from tnlpad.noise import expected_noise_rate, noise_rate_of, transition_counts
-
-    noisy = content.noisy
-    counts = transition_counts(noisy.clean, noisy.given, len(class_names))
-    return {
-        "made": made(content),
-        "dataset": content.dataset,
-        "noise": content.noise,
-        "protocol": content.protocol,
-        "seed": content.seed,
-        "legacy_stream": content.legacy_stream,
-        "inputs": content.inputs,
-        "samples": len(noisy.clean),
-        "noise_rate_asked": _asked_rate(content.noise),
-        "noise_rate_expected": expected_noise_rate(noisy.transition, noisy.clean),
-        "noise_rate": noise_rate_of(noisy),
-        "classes": [_class(class_names, label, row) for label, row in enumerate(counts)],
-    }
-
-
-def made(content: "LabelFile") -> str:
-    """How the labels came about, in a line; people's answers and clean labels have neither protocol nor seed."""
-    words = [content.dataset, content.noise]
-    if content.noise.partition(":")[0] not in ("human", "none"):
-        words += [f"protocol {content.protocol}", f"seed {content.seed}"]
-    if content.inputs:
-        words.append(f"{content.inputs} inputs")
-    if content.legacy_stream:
-        words.append("legacy stream")
-    return ", ".join(words)
-
-
-def _asked_rate(noise: str) -> float | None:
-    """The rate in a text such as symmetric:0.4; a label file from elsewhere may call its noise anything."""
-    from tnlpad.noise import parse_noise
-
-    try:
-        return parse_noise(noise).noise_rate
-    except ValueError:
-        return None
-
-
-def _class(names: tuple[str, ...], label: int, row: Any) -> dict[str, Any]:
-    """One clean class: how many labels are wrong, and what they mostly became."""
-    samples, wrong = int(row.sum()), int(row.sum() - row[label])
-    others = row.copy()
-    others[label] = 0
-    most = int(others.argmax())
-    return {
-        "label": label,
-        "name": names[label],
-        "samples": samples,
-        "wrong": wrong,
-        "noise_rate": wrong / samples if samples else None,
-        "most_often": names[most] if wrong else None,
-        "most_often_share_of_wrong": int(others[most]) / wrong if wrong else None,
-    }
-
-
-def print_result(document: dict[str, Any]) -> None:
-    """For a person."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    table = Table("class", title="Wrong labels by clean class", title_justify="left", title_style="bold")
-    for heading in ("samples", "wrong", "wrong, %"):
-        table.add_column(heading, justify="right")
-    table.add_column("mostly given")
-    for each in document["classes"]:
-        rate = "–" if each["noise_rate"] is None else f"{100 * each['noise_rate']:.1f}"
-        most = "" if not each["wrong"] else f"{each['most_often']} ({100 * each['most_often_share_of_wrong']:.0f} %)"
-        table.add_row(each["name"], f"{each['samples']:,}", f"{each['wrong']:,}", rate, most)
-    console.print(table)
-    asked = document["noise_rate_asked"]
-    lines = [
-        document["made"],
-        *([] if asked is None else [f"asked for: {100 * asked:g} % in each class that is affected"]),
-        f"expected:  {100 * document['noise_rate_expected']:.2f} % of all labels",
-        f"actual:    {100 * document['noise_rate']:.2f} % of {document['samples']:,} labels",
-        f"labels:    {shlex.quote(document['file'])} ({document['checksum']})",
-    ]
-    if document["picture"]:
-        lines.append(f"picture:   {shlex.quote(document['picture'])}")
-    for line in lines:
-        console.print(line, soft_wrap=True, markup=False)
-
-
 PICTURE_SUFFIXES = (".png", ".svg")
 Inputs = Literal["raw", "unit", "standardized"]
 
 
 def noise(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name, such as digits, mnist or cifar10.")],
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="A published dataset, such as digits, mnist or cifar10.")
+    ],
     kind: Annotated[
         str,
         typer.Option(
@@ -123,28 +31,24 @@ def noise(
             "none, or a label file (.npz).",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="Where the labels go.")],
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The labels are a function of it.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="File to write the labels to.")],
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1,
     protocol: Annotated[
-        Protocol, typer.Option(help="Asymmetric noise as the paper says, or as its authors' code does.")
+        Protocol, typer.Option(help="Asymmetric noise as in the paper or as in the authors' code.")
     ] = "paper",
     legacy_stream: Annotated[
-        bool, typer.Option("--legacy-stream", help="Draw as the authors' code does, from NumPy's old generator.")
+        bool, typer.Option("--legacy-stream", help="Draw from NumPy's legacy generator, as the authors' code does.")
     ] = False,
     inputs: Annotated[
-        Inputs, typer.Option(help="What instance noise sees: pixels of 0 to 255, of 0 to 1, or standardized ones.")
+        Inputs,
+        typer.Option(help="Pixels that instance noise uses: 0 to 255 (raw), 0 to 1 (unit), or standardized."),
     ] = "raw",
-    root: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where the datasets are; $TNLPAD_DATA or a cache if not given."),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|svg", help="Draw which labels became which.")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the transition matrix.")] = None,
+    root: Root = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Make the training labels of a dataset wrong in a known way and write them to a file.
+    """Add noise to the training labels of a published dataset and write them to a file.
 
     Example: tnlpad noise digits --noise symmetric:0.4 --out labels.npz --picture transition.png
     """
@@ -165,9 +69,9 @@ def noise(
 
 
 def _check_outputs(out: Path, picture: Path | None) -> None:
-    """Before anything that takes time: files of the right kind in folders that can be written to."""
+    """Check the output files before any long work: their suffixes, and that their folders are writable."""
     if out.suffix != ".npz":
-        fail(f"--out {out}: a label file ends in .npz, by which --noise knows it.", code=2)
+        fail(f"--out {out}: a label file must end in .npz.", code=2)
     if picture is not None and picture.suffix.lower() not in PICTURE_SUFFIXES:
         fail(f"--picture {picture}: must end in {' or '.join(PICTURE_SUFFIXES)}.", code=2)
     for path, option in ((out, "--out"), (picture, "--picture")):
@@ -182,8 +86,8 @@ def _make_folder(path: Path, option: str) -> None:
         make_writable(path.parent)
     except OSError as error:
         fail(
-            f"{option} {path}: its folder cannot be written to ({error.strerror or error}). Name a file in a folder "
-            "that you may create or write to."
+            f"{option} {path}: cannot write to its folder ({error.strerror or error}). Name a file in a folder that "
+            "you may write to."
         )
 
 
@@ -219,12 +123,12 @@ def _labels(
         legacy=legacy_stream,
     )
     if spec.kind == "file" and spec.file:
-        # Checked against the dataset above; it says itself how it came about.
+        # Its labels were checked against the dataset above; the file has its own description.
         return read_label_file(spec.file), raw.class_names
     content = LabelFile(
         noisy=noisy,
         dataset=base,
-        # The file may be passed on: the name of a matrix says enough, and folders of this machine are no one's concern.
+        # The file may be shared: it names the matrix file without its folder.
         noise=f"matrix:{spec.file.name}" if spec.file else str(spec),
         seed=seed,
         protocol=protocol,
@@ -241,8 +145,8 @@ def _images(spec: "NoiseSpec", info: "DatasetInfo", raw: "RawDataset | ImageFile
 
     if not isinstance(raw, RawDataset):
         raise ValueError(
-            f"--noise {spec}: instance noise needs the images in memory, at one size, and those of {info.name} stay on "
-            "disk. Use symmetric, pairflip or matrix:FILE."
+            f"--noise {spec}: instance noise needs images in memory, and those of {info.name} are read from disk. "
+            "Use symmetric, pairflip or matrix:FILE."
         )
     return raw.images
 
@@ -253,17 +157,17 @@ def _human_labels(spec: "NoiseSpec", info: "DatasetInfo", root: Path | None) -> 
     from tnlpad.data import LABEL_SETS, human_labels
 
     name = info.name if info.images_of else f"{info.name}n"
-    # Labels of super-classes are noise of another task than that of the hundred classes.
+    # Labels of the 20 super-classes belong to another task than those of the 100 classes.
     offered = [each for each in LABEL_SETS.get(name, ()) if not each.endswith("_coarse")]
     if not offered:
-        raise ValueError(f"--noise {spec}: people's labels are known for cifar10 and cifar100, not for {info.name}.")
+        raise ValueError(f"--noise {spec}: human labels exist for cifar10 and cifar100, not for {info.name}.")
     if spec.human not in offered:
         raise ValueError(f"--noise {spec}: {name} has {', '.join(f'human:{each}' for each in offered)}.")
     return human_labels(name, spec.human, root)
 
 
 def _write(content: "LabelFile", class_names: tuple[str, ...], out: Path, picture: Path | None) -> str:
-    """The files; returns the checksum of the labels."""
+    """Write the files, and return the checksum of the labels."""
     from tnlpad.noise import noise_rate_of, transition_counts, write_label_file
 
     try:
@@ -281,3 +185,93 @@ def _write(content: "LabelFile", class_names: tuple[str, ...], out: Path, pictur
         picture_format: PictureFormat = "svg" if picture.suffix.lower() == ".svg" else "png"
         write_bytes(picture, transition_picture(counts, class_names, title, picture_format))
     return checksum
+
+
+def described(content: "LabelFile", class_names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the statistics of noisy labels as plain data."""
+    from tnlpad.noise import expected_noise_rate, noise_rate_of, transition_counts
+
+    noisy = content.noisy
+    counts = transition_counts(noisy.clean, noisy.given, len(class_names))
+    return {
+        "made": made(content),
+        "dataset": content.dataset,
+        "noise": content.noise,
+        "protocol": content.protocol,
+        "seed": content.seed,
+        "legacy_stream": content.legacy_stream,
+        "inputs": content.inputs,
+        "samples": len(noisy.clean),
+        "noise_rate_asked": _asked_rate(content.noise),
+        "noise_rate_expected": expected_noise_rate(noisy.transition, noisy.clean),
+        "noise_rate": noise_rate_of(noisy),
+        "classes": [_class(class_names, label, row) for label, row in enumerate(counts)],
+    }
+
+
+def made(content: "LabelFile") -> str:
+    """Describe in one line how the labels were made; human and clean labels have neither protocol nor seed."""
+    words = [content.dataset, content.noise]
+    if content.noise.partition(":")[0] not in ("human", "none"):
+        words += [f"protocol {content.protocol}", f"seed {content.seed}"]
+    if content.inputs:
+        words.append(f"{content.inputs} inputs")
+    if content.legacy_stream:
+        words.append("legacy stream")
+    return ", ".join(words)
+
+
+def _asked_rate(noise: str) -> float | None:
+    """Return the rate in a text such as symmetric:0.4; None for the free text of another program's label file."""
+    from tnlpad.noise import parse_noise
+
+    try:
+        return parse_noise(noise).noise_rate
+    except ValueError:
+        return None
+
+
+def _class(names: tuple[str, ...], label: int, row: Any) -> dict[str, Any]:
+    """Count the wrong labels of one clean class, and find the label most often given instead."""
+    samples, wrong = int(row.sum()), int(row.sum() - row[label])
+    others = row.copy()
+    others[label] = 0
+    most = int(others.argmax())
+    return {
+        "label": label,
+        "name": names[label],
+        "samples": samples,
+        "wrong": wrong,
+        "noise_rate": wrong / samples if samples else None,
+        "most_often": names[most] if wrong else None,
+        "most_often_share_of_wrong": int(others[most]) / wrong if wrong else None,
+    }
+
+
+def print_result(document: dict[str, Any]) -> None:
+    """Print a table of classes and a summary."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table("class", title="Wrong labels by clean class", title_justify="left", title_style="bold")
+    for heading in ("samples", "wrong", "wrong, %"):
+        table.add_column(heading, justify="right")
+    table.add_column("mostly given")
+    for each in document["classes"]:
+        rate = "–" if each["noise_rate"] is None else f"{100 * each['noise_rate']:.1f}"
+        most = "" if not each["wrong"] else f"{each['most_often']} ({100 * each['most_often_share_of_wrong']:.0f} %)"
+        table.add_row(each["name"], f"{each['samples']:,}", f"{each['wrong']:,}", rate, most)
+    console.print(table)
+    asked = document["noise_rate_asked"]
+    lines = [
+        document["made"],
+        *([] if asked is None else [f"asked for: {100 * asked:g} % in each affected class"]),
+        f"expected:  {100 * document['noise_rate_expected']:.2f} % of all labels",
+        f"actual:    {100 * document['noise_rate']:.2f} % of {document['samples']:,} labels",
+        f"labels:    {shlex.quote(document['file'])} ({document['checksum']})",
+    ]
+    if document["picture"]:
+        lines.append(f"picture:   {shlex.quote(document['picture'])}")
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False)

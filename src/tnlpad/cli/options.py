@@ -1,7 +1,4 @@
-"""Options that several verbs have, in the same words everywhere, and how their text is read.
-
-Where runs are carried out: on which device, on this machine or a cluster, how many at once.
-"""
+"""Command-line options that several verbs share, and the parsing of their values."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,31 +9,64 @@ import typer
 
 from tnlpad.cli.output import fail
 
-Protocol = Literal["paper", "authors"]
+DATA, TRAINING, OUTPUT = "Data", "Training", "Output"  # headings in the help of verbs with many options
 
-Network = Annotated[str | None, typer.Option(metavar="NAME", help="What to train; by default the paper's.")]
+Protocol = Literal["paper", "authors"]
+Executor = Literal["local", "ray"]
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder or its name.")]
+Runs = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder that holds the runs.")]
 LabelColumn = Annotated[
     str | None,
-    typer.Option("--label", metavar="COLUMN", help="What a table calls the column of the classes; label by default."),
+    typer.Option("--label", metavar="COLUMN", help="Name of the label column (default: label).", rich_help_panel=DATA),
 ]
 IgnoredColumns = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="A column of a table not to look at. May be repeated."),
+    typer.Option("--ignore", metavar="COLUMN", help="Column to exclude. Repeatable.", rich_help_panel=DATA),
 ]
-Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders go.")]
-Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")]
-Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder that holds the published datasets (default: $TNLPAD_DATA, or a user cache).",
+        rich_help_panel=DATA,
+    ),
+]
+FollowProtocol = Annotated[
+    Protocol,
+    typer.Option(help="Follow the paper or the authors' code where they differ.", rich_help_panel=TRAINING),
+]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Network architecture (default: the paper's, or one that fits the size of your data).",
+        rich_help_panel=TRAINING,
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting; `tnlpad train --settings` lists them. Repeatable.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.", rich_help_panel=TRAINING)]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the runs.", rich_help_panel=OUTPUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.", rich_help_panel=OUTPUT)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=OUTPUT)]
 
 
-def table_words(label: str | None, ignored: Iterable[str]) -> list[str]:
-    """The options that say how a table is read, for a command that is shown."""
+def table_options(label: str | None, ignored: Iterable[str]) -> list[str]:
+    """Return the words of a command that select the columns of a table."""
     words = ["--label", label] if label is not None else []
     return words + [word for name in ignored for word in ("--ignore", name)]
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, str]:
-    """The values of every `--set`, by name; of one that is given twice the last."""
+    """Parse the values of `--set NAME=VALUE`; the last one wins where a name is repeated."""
     return dict(_pair(text) for text in texts)
 
 
@@ -48,12 +78,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def read_list(text: str) -> list[str]:
-    """What stands between commas."""
+    """Split a comma-separated list; empty items are dropped."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def read_seeds(text: str) -> list[int]:
-    """`1-3` or `1,2,5`, and both together."""
+    """Parse seeds such as `1-3`, `1,2,5` or `1-3,7`."""
     seeds: list[int] = []
     for part in read_list(text):
         first, dash, last = part.partition("-")
@@ -65,7 +95,7 @@ def read_seeds(text: str) -> list[int]:
 
 
 def checked_device(name: str) -> str:
-    """The device's name, if this machine has it."""
+    """Return the name of a device that this machine has; exit with code 2 if it does not."""
     from tnlpad.runs.devices import device_named
 
     try:
@@ -76,9 +106,9 @@ def checked_device(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Where and how to carry out a plan; nothing here changes a number but the device."""
+    """The place where runs are executed; of these options, only the device changes a number."""
 
-    executor: Literal["local", "ray"]
+    executor: Executor
     jobs: int
     address: str | None
     send_back: bool
@@ -97,7 +127,7 @@ class Where:
 
 
 def where_to_run(
-    executor: Literal["local", "ray"],
+    executor: Executor,
     jobs: int | None,
     address: str | None,
     send_back: bool,
@@ -107,13 +137,13 @@ def where_to_run(
     dry_run: bool,
     quiet: bool,
 ) -> Where:
-    """What the options of a command line mean; those that contradict each other are refused."""
+    """Combine the options that say where runs are executed; exit with code 2 if they contradict each other."""
     from tnlpad.runs.devices import available_cores
 
     if executor == "local" and (address is not None or send_back):
         option = "--send-back" if send_back else "--address"
-        fail(f"{option} is for --executor ray: add that, or leave {option} out.", code=2)
-    # The machines of a cluster may have what this one has not, and a plan needs nothing.
+        fail(f"{option} needs --executor ray. Add it, or leave {option} out.", code=2)
+    # The machines of a cluster may have a device that this one lacks, and a dry run needs none.
     elsewhere = (executor == "ray" or dry_run) and device.partition(":")[0] in ("cpu", "cuda")
     chosen = device if elsewhere else checked_device(device)
     return Where(

@@ -1,7 +1,4 @@
-"""What the verbs share: consoles, errors without tracebacks, files that appear complete or not at all.
-
-What goes wrong with a run, as a line on stderr and an exit code.
-"""
+"""Output shared by all verbs: messages, errors with exit codes, JSON, and folders and files for results."""
 
 import json
 import os
@@ -15,75 +12,72 @@ import typer
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """Say on stderr what went wrong, in a line that can be copied, and exit: 1 at run time, 2 for wrong usage."""
+    """Print an error on stderr and exit: 1 failed at run time, 2 wrong usage, 3 bad data."""
     typer.echo(f"Error: {message}", err=True)
     raise typer.Exit(code)
 
 
 def say(message: str, quiet: bool = False) -> None:
-    """A word about what goes on, on stderr."""
+    """Print a message on stderr, unless `quiet`."""
     if not quiet:
         typer.echo(message, err=True)
 
 
 def printable(text: str) -> str:
-    """A name from somebody's data with its line breaks and control characters spelt out: a terminal obeys them."""
+    """Escape line breaks and control characters in a name that comes from a user's data."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
 def print_json(document: Any) -> None:
-    """The one document of `--json`. Numbers that JSON does not know are refused rather than written."""
+    """Print the document of `--json`; NaN and infinity raise, since JSON has neither."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
 def folder_for_results(path: Path, option: str) -> Path:
-    """The folder, made if need be and known to be writable, before anything that takes time begins."""
+    """Create the folder if needed and check that it is writable, before any long work begins."""
     if path.exists() and not path.is_dir():
-        fail(f"{option} {path} is a file, and results go into a folder: name another one with {option} FOLDER.", code=2)
+        fail(f"{option} {path} is a file, and results need a folder. Name another one with {option} FOLDER.", code=2)
     try:
         make_writable(path)
     except OSError as error:
-        fail(
-            f"cannot write into {path} ({error.strerror or error}). {option} must be a folder that you may create or "
-            f"write to: name another one with {option} FOLDER."
-        )
+        fail(f"{option} {path}: cannot write there ({error.strerror or error}). Name a folder that you may write to.")
     return path
 
 
 @contextmanager
 def used_folder(path: Path, option: str) -> Iterator[Path]:
-    """The same for a block; where it fails before anything is in the folder, what was made goes again."""
+    """Use `folder_for_results` within a block; if the block fails, folders that are still empty are removed."""
     made = [each for each in (path, *path.parents) if not os.path.exists(each)]
     try:
         yield folder_for_results(path, option)
     except BaseException:
         for each in made:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # not empty
                 each.rmdir()
         raise
 
 
 def make_writable(folder: Path) -> None:
-    """Make a folder if need be; raises an OSError where no file can be written into it."""
+    """Create a folder if needed; raises OSError if no file can be written into it."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
 
 
 def refuse_to_overwrite(out: Path, source: Path | str, option: str) -> None:
-    """Nobody's data are replaced by what was made of them."""
-    same = os.path.realpath(out) == os.path.realpath(source)  # also by way of a folder that is yet to be made
+    """Exit with code 2 if the output file is the user's input."""
+    same = os.path.realpath(out) == os.path.realpath(source)  # also through a folder that does not exist yet
     if same or (out.exists() and Path(source).exists() and out.samefile(source)):
-        fail(f"{option} {out} is the file that the data come from: name another one, and it stays as it is.", code=2)
+        fail(f"{option} {out} is the file that the data come from. Name another file.", code=2)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a UTF-8 file atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, so that no one ever reads half of it."""
+    """Write a file atomically; exit with code 1 if that is not possible."""
     from tnlpad.atomic_files import write_by_rename
 
     try:
@@ -94,7 +88,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Within the block an error that a person can do something about ends the command: 3 for data, 2 for usage."""
+    """Turn errors that a user can correct into exit codes: 3 for bad data or records, 2 for wrong usage."""
     from tnlpad.errors import DataError, NoiseDataError
     from tnlpad.records.store import RecordError
 
@@ -102,18 +96,18 @@ def exit_codes() -> Iterator[None]:
         yield
     except (DataError, NoiseDataError, RecordError) as error:
         fail(str(error), code=3)
-    except ValueError as error:  # a word or a setting that something refuses
+    except ValueError as error:
         fail(str(error), code=2)
 
 
 @contextmanager
 def ending_early(*, kept: str, kept_of_interrupted: str = "", if_diverged: str = "") -> Iterator[None]:
-    """Within the block whatever stops the training of a run ends the command with what can be done about it.
+    """Turn what stops a training into an exit code: 1 for divergence and disk errors, 130 for Ctrl-C.
 
     Args:
-        kept: What is kept when files cannot be written, such as "Finished runs are".
-        kept_of_interrupted: What is kept when someone presses Ctrl-C, if that is more.
-        if_diverged: What to do about a run that diverges, beyond what the error says.
+        kept: Subject of the sentence about what is kept, such as "Finished runs are".
+        kept_of_interrupted: The subject after Ctrl-C, if it is another one.
+        if_diverged: Advice to append to the error of a diverged run.
     """
     from tnlpad.training.loop import Diverged
 
@@ -122,7 +116,7 @@ def ending_early(*, kept: str, kept_of_interrupted: str = "", if_diverged: str =
     except Diverged as error:
         fail(f"{error}{if_diverged}")
     except OSError as error:
-        fail(f"{error}. {kept} kept: free the disk or check the folder, and run the command again.")
+        fail(f"{error}. {kept} kept: free the disk or check the folder, then run the command again.")
     except KeyboardInterrupt:
-        say(f"Interrupted. {kept_of_interrupted or kept} kept: run the command again to go on.")
+        say(f"Interrupted. {kept_of_interrupted or kept} kept. Run the command again to resume.")
         raise typer.Exit(130) from None

@@ -1,7 +1,4 @@
-"""How a single run goes on.
-
-A grid's progress on stderr: a live display where someone is looking, a line for every run where not.
-"""
+"""Progress on stderr: a live display on a terminal, lines elsewhere, nothing with `--quiet`."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,38 +12,91 @@ from tnlpad.cli.output import say
 from tnlpad.report.words import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress, TaskID
 
+    from tnlpad.data.progress import Reporter
     from tnlpad.grid.grid import Ended
     from tnlpad.runs.config import RunConfig
 
 OnStep = Callable[[int, int, int], None]
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
+SECONDS_BETWEEN_LINES = 10
+MOST_RUNS_SHOWN = 8
+MOST_RUNS_READ = 4 * MOST_RUNS_SHOWN  # every second, and perhaps over a network
 
-def _nothing(*_: Any) -> None:
-    """For when nobody wants to know."""
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _ignore(*_: Any) -> None:
+    """Do nothing."""
+
+
+@contextmanager
+def progress_reporter(quiet: bool) -> "Iterator[Reporter]":
+    """Show the progress of reading and fetching data."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = _console()
+    if quiet or not console.is_terminal:
+        yield _ReporterLines(quiet)
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield _ReporterBars(bars)
+
+
+class _ReporterLines:
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def say(self, message: str) -> None:
+        say(message, self.quiet)
+
+    def progress(self, task: str, done: int, total: int) -> None: ...
+
+
+class _ReporterBars:
+    """One bar per task, removed when the task is done."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self.bars = bars
+        self.tasks: dict[str, TaskID] = {}
+
+    def say(self, message: str) -> None:
+        self.bars.console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def progress(self, task: str, done: int, total: int) -> None:
+        if task not in self.tasks:
+            self.tasks[task] = self.bars.add_task(task, total=total)
+        self.bars.update(self.tasks[task], completed=done, total=total)
+        if done >= total:
+            self.bars.remove_task(self.tasks.pop(task))
 
 
 @contextmanager
 def run_progress(epochs: int, quiet: bool) -> Iterator[tuple[OnStep, OnEpoch]]:
-    """A bar on stderr when someone is looking; a line for every epoch when not."""
-    from rich.console import Console
+    """Show the progress of one run: a bar on a terminal, else a line per epoch."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    console = _console()
     if quiet:
-        yield _nothing, _nothing
+        yield _ignore, _ignore
         return
     if not console.is_terminal:
-        yield _nothing, lambda record: say(epoch_line(record, epochs))
+        yield _ignore, lambda record: say(epoch_line(record, epochs))
         return
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TimeRemainingColumn(compact=True))
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("starting", total=epochs)
 
         def on_step(epoch: int, step: int, steps: int) -> None:
-            # A resumed run begins in the middle: what was done before says nothing about the time left.
+            # A resumed run starts in the middle: the time per epoch counts from there.
             if bar.tasks[0].completed == 0:
                 bar.reset(task, completed=epoch - 1)
             bar.update(task, completed=epoch - 1 + step / steps)
@@ -55,7 +105,7 @@ def run_progress(epochs: int, quiet: bool) -> Iterator[tuple[OnStep, OnEpoch]]:
 
 
 def epoch_line(record: Mapping[str, Any], epochs: int) -> str:
-    """An epoch's record, short enough to leave room for the bar."""
+    """Format an epoch's record, short enough to leave room for the bar."""
     reported = next(iter(record["judged"].values()))  # the first judged network is the one to ship
     test = "" if record["test_accuracy"] is None else f" test {100 * record['test_accuracy']:.1f} %"
     return (
@@ -64,38 +114,74 @@ def epoch_line(record: Mapping[str, Any], epochs: int) -> str:
     )
 
 
-SHOWN_AT_WORK = 8
-SECONDS_BETWEEN_LINES = 10
-LOOKED_AT = 4 * SHOWN_AT_WORK  # every second, and perhaps over a network
+@contextmanager
+def count_progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many of some runs are done: a bar on a terminal, else a line per run."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = _console()
+    if quiet:
+        yield _ignore
+    elif not console.is_terminal:
+        yield lambda done, total: say(f"{done} of {total} runs")
+    else:
+        columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("training", total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-class Progress(Protocol):
-    """Whoever is told how a grid goes on."""
+@contextmanager
+def status_line(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show the current state of a long computation: one changing line on a terminal, else a line now and then."""
+    console = _console()
+    if quiet:
+        yield _ignore
+    elif console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+    else:
+        yield _now_and_then(SECONDS_BETWEEN_LINES)
+
+
+def _now_and_then(seconds: float) -> Callable[[str], None]:
+    last = time.monotonic() - seconds
+
+    def show(message: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            say(message)
+
+    return show
+
+
+class GridProgress(Protocol):
+    """Callbacks of a running grid."""
 
     def on_end(self, ended: "Ended") -> None:
-        """A run has ended."""
+        """Called when a run has ended."""
 
     def on_wait(self, count: int) -> None:
-        """Only runs of other processes are left, so many."""
+        """Called when only `count` runs of other processes are left."""
 
 
 @contextmanager
 def grid_progress(
     configs: "Sequence[RunConfig]", expected: Mapping[str, float | None], out: Path, places: int | None, quiet: bool
-) -> "Iterator[Progress]":
-    """Shows how these runs go on.
+) -> "Iterator[GridProgress]":
+    """Show the progress of a grid of runs.
 
     Args:
         configs: The runs, in the order in which they start.
-        expected: Seconds that each is expected to take, by its name; None where nobody knows.
-        out: The folder of runs, where those at work are looked up.
-        places: How many run at once; None where nobody knows.
+        expected: Expected seconds by run id; None where unknown.
+        out: The folder of runs, from which the epochs of running runs are read.
+        places: How many run at once; None if unknown.
         quiet: Show nothing.
     """
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True)
+    console = _console()
     tally = Tally(configs, expected, places)
     if quiet:
         yield _Silent()
@@ -107,39 +193,12 @@ def grid_progress(
             yield display
 
 
-@contextmanager
-def telling(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Shows what someone says about a long computation; where no one is looking, a line now and then."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet:
-        yield lambda words: None
-    elif console.is_terminal:
-        with console.status("") as status:
-            yield status.update
-    else:
-        yield _now_and_then(SECONDS_BETWEEN_LINES)
-
-
-def _now_and_then(seconds: float) -> Callable[[str], None]:
-    last = time.monotonic() - seconds
-
-    def tell(words: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= seconds:
-            last = time.monotonic()
-            say(words)
-
-    return tell
-
-
 class Tally:
-    """How many runs ended and how, and how long the others will take.
+    """Counts of ended and failed runs, and the time left.
 
-    Runs start in order, as many at once as there are places, and each end makes room for the next: so it is known how
-    long those at work have been at it. What a run takes is what was expected of it, corrected by what those that ended
-    have taken of theirs. Without a number of places, as on a cluster, the pace is that of all since the start.
+    Runs start in order, `places` at a time, and each end starts the next one. So the time that each running run has
+    taken is known. The expected seconds are scaled by the ratio of actual to expected seconds of the ended runs.
+    Without a number of places, as on a cluster, the time left follows from the work done since the start.
     """
 
     def __init__(
@@ -151,9 +210,9 @@ class Tally:
         typical = sum(known) / len(known) if known else 1.0
         self._expected = {run_id: expected.get(run_id) or typical for run_id in self.epochs}
         self._something_known = bool(known)
-        self._taken, self._was_expected = 0.0, 0.0  # of those that ended, together
+        self._taken, self._was_expected = 0.0, 0.0  # sums over the ended runs
         self._next = iter(list(self.epochs))
-        self._start, self._began = time.monotonic(), dict[str, float]()  # of all, and of each that is at work
+        self._start, self._began = time.monotonic(), dict[str, float]()  # of the grid, and of each running run
         self._places_known = places is not None
         for _ in range(places or 0):
             self._start_next()
@@ -163,7 +222,7 @@ class Tally:
         self.failed += ended.failure is not None
         self.epochs.pop(ended.run_id, None)
         expected = self._expected.pop(ended.run_id, 0.0)
-        if ended.failure is None and ended.seconds is not None:  # a failure says nothing about the others
+        if ended.failure is None and ended.seconds is not None:  # a failed run does not count for the pace
             self._taken += ended.seconds
             self._was_expected += expected
         if self._began.pop(ended.run_id, None) is not None:
@@ -176,9 +235,9 @@ class Tally:
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the last place is empty; None as long as nothing is known."""
+        """Seconds until the last run ends; None while nothing is known."""
         now = time.monotonic()
-        # The display's thread asks while runs end in another.
+        # Copies, since the display reads them from its own thread.
         left, began = dict(self._expected), dict(self._began)
         if not self._places_known:
             return (now - self._start) * sum(left.values()) / self._was_expected if self._was_expected else None
@@ -189,7 +248,7 @@ class Tally:
         heapify(places)
         for run_id, expected in left.items():
             if places and run_id not in began:
-                heapreplace(places, places[0] + pace * expected)  # the first place that is free
+                heapreplace(places, places[0] + pace * expected)  # the place that becomes free first
         return max(places, default=0.0)
 
     def __str__(self) -> str:
@@ -202,7 +261,7 @@ class Tally:
 
 
 def duration(seconds: float) -> str:
-    """In the unit that fits: "40 s", "12 min", "3.4 h", "1,240 h"."""
+    """Format a duration: "40 s", "12 min", "3.4 h", "1,240 h"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     if seconds < 100 * 60:
@@ -212,7 +271,7 @@ def duration(seconds: float) -> str:
 
 
 def machine_time(seconds: float, kind: str) -> str:
-    """As it is counted out: "12.3 GPU hours", "4 CPU minutes", "40 CPU seconds"."""
+    """Format machine time: "12.3 GPU hours", "4 CPU minutes", "40 CPU seconds"."""
     if seconds >= 3600:
         return f"{seconds / 3600:,.{0 if seconds >= 360_000 else 1}f} {kind} hours"
     if seconds >= 100:
@@ -220,8 +279,8 @@ def machine_time(seconds: float, kind: str) -> str:
     return counted(max(1, round(seconds)), f"{kind} second")
 
 
-def in_a_line(ended: "Ended") -> str:
-    """A run and how it ended."""
+def ended_line(ended: "Ended") -> str:
+    """Describe in one line how a run ended."""
     if ended.failure is not None:
         where = f" (traceback: {ended.failure.traceback})" if ended.failure.traceback is not None else ""
         return f"{ended.run_id} failed: {ended.failure.error.splitlines()[0]}{where}"
@@ -245,7 +304,7 @@ class _Lines:
 
     def on_end(self, ended: "Ended") -> None:
         self.tally.on_end(ended)
-        say(f"{in_a_line(ended)} ({self.tally})")
+        say(f"{ended_line(ended)} ({self.tally})")
 
     def on_wait(self, count: int) -> None:
         if count != self.tally.waiting:
@@ -254,7 +313,7 @@ class _Lines:
 
 
 class _Display:
-    """A bar, the runs at work with their epochs, and the last failure."""
+    """A bar, the running runs with their epochs, and the last failure."""
 
     def __init__(self, tally: Tally, out: Path) -> None:
         self.tally, self.out, self.failure = tally, out, ""
@@ -262,32 +321,32 @@ class _Display:
     def on_end(self, ended: "Ended") -> None:
         self.tally.on_end(ended)
         if ended.failure is not None:
-            self.failure = in_a_line(ended)
+            self.failure = ended_line(ended)
 
     def on_wait(self, count: int) -> None:
         self.tally.waiting = count
 
     def render(self) -> "RenderableType":
-        """Called by the display's own thread, once a second."""
+        """Build the display; rich calls this once a second from its own thread."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        at_work = islice(self._at_work(), SHOWN_AT_WORK)
-        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in at_work]
+        running = islice(self._running(), MOST_RUNS_SHOWN)
+        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in running]
         failed = [Text(self.failure, style="red", no_wrap=True, overflow="ellipsis")] if self.failure else []
         head = Table.grid(padding=(0, 1))
         bar = ProgressBar(total=self.tally.total, completed=self.tally.ended, width=20)
         head.add_row(bar, Text(str(self.tally)))
         return Group(head, *lines, *failed)
 
-    def _at_work(self) -> Iterator[str]:
-        """Runs start in order, so those at work are among the first that have not ended."""
+    def _running(self) -> Iterator[str]:
+        """Yield a line per running run. Runs start in order, so these are among the first that have not ended."""
         from tnlpad.records.store import RecordError, RunFolder
 
-        for run_id, epochs in list(self.tally.epochs.items())[:LOOKED_AT]:
+        for run_id, epochs in list(self.tally.epochs.items())[:MOST_RUNS_READ]:
             folder = RunFolder(self.out / run_id)
-            with suppress(RecordError):  # damaged: it will say so itself
+            with suppress(RecordError):  # a damaged run raises when it is resumed
                 if folder.begun:
                     yield f"  epoch {len(folder.epochs()):>3}/{epochs}  {run_id}"

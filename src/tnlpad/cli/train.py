@@ -1,114 +1,274 @@
-"""What stands in the folder of runs already, for whoever wants to go on with it.
-
-Which run the words of a command line mean.
-
-A finished run in words and numbers.
-
-A run's numbers as TensorBoard's files.
-
-`tnlpad train`: one run from its words to its record, resumed if it was begun before.
-"""
+"""`tnlpad train`: train one run, or resume it."""
 
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tnlpad.cli.data import progress_reporter
 from tnlpad.cli.options import (
+    DATA,
+    OUTPUT,
+    TRAINING,
+    AsJson,
     Device,
     IgnoredColumns,
     LabelColumn,
+    Network,
     Out,
     Protocol,
     Quiet,
     Root,
     checked_device,
     read_settings,
-    table_words,
+    table_options,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
-from tnlpad.cli.progress import run_progress
+from tnlpad.cli.progress import progress_reporter, run_progress
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.records.store import RunFolder
     from tnlpad.runs.config import RunConfig
 
-
-def require_begun(config: "RunConfig", out: Path) -> None:
-    """Refuse to resume what was never begun."""
-    from tnlpad.records.store import RunFolder
-
-    folder = RunFolder(out / config.run_id)
-    if not folder.begun:
-        fail(
-            f"there is nothing to resume in {folder.path}. Leave out --resume to begin this run, or check that the "
-            "words, --set and --out are those it was begun with.",
-            code=3,
-        )
+RESUMING = "Resuming"
+EXAMPLE_DATASET = "digits"  # its defaults are listed by `--settings` without DATA
 
 
-def tell_of_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Path, resume: bool, quiet: bool) -> None:
-    """Data that have changed make another run: whoever wants to go on with an old one is told so."""
-    from tnlpad.records.scores import read_data_file
-    from tnlpad.records.store import RecordError, RunFolder, find_runs
+def train(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Your data (a folder with one folder of images per class, a CSV or Parquet table, an .npz file or a "
+            "Hugging Face dataset), or the name of a published dataset (`tnlpad data list`).",
+        ),
+    ] = None,
+    data_option: Annotated[
+        str | None,
+        typer.Option(
+            "--data", metavar="DATA", help="Dataset to train on (same as the DATA argument).", rich_help_panel=DATA
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder that the paths in a table of images are relative to.", rich_help_panel=DATA
+        ),
+    ] = None,
+    label: LabelColumn = None,
+    ignore: IgnoredColumns = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            "--noise",
+            metavar="NOISE",
+            help="Noise to add to the labels, such as symmetric:0.4 (default: none).",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    root: Root = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Training method (default: tnlpad).", rich_help_panel=TRAINING)
+    ] = None,
+    network: Network = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Number of epochs (default: the recipe's).", rich_help_panel=TRAINING),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Batch size (default: the recipe's).", rich_help_panel=TRAINING)
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option("--lr", metavar="RATE", help="Learning rate (default: the recipe's).", rich_help_panel=TRAINING),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Random seed (default: 1).", rich_help_panel=TRAINING)
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting; --settings lists them. Repeatable.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    settings: Annotated[
+        bool,
+        typer.Option("--settings", help="List all settings with their defaults, and exit.", rich_help_panel=TRAINING),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Repeat the run of a config.json; --seed and --set change it.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Initial weights for --network: a .pth, .pt or .safetensors file.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    protocol: Annotated[
+        Protocol | None,
+        typer.Option(
+            help="Follow the paper or the authors' code where they differ (default: paper).", rich_help_panel=TRAINING
+        ),
+    ] = None,
+    device: Device = "auto",
+    engine: Annotated[
+        Literal["auto", "eager", "graph"],
+        typer.Option(
+            help="Run steps one by one or as CUDA graphs; the results are the same.", rich_help_panel=TRAINING
+        ),
+    ] = "auto",
+    out: Out = Path("runs"),
+    scores: Annotated[
+        bool | None,
+        typer.Option(
+            "--scores/--no-scores",
+            help="Score every sample and list suspect labels (default: on for your own data).",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Fail if there is no such run. Interrupted runs are resumed in any case.",
+            rich_help_panel=RESUMING,
+        ),
+    ] = False,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Minimum seconds between checkpoints (default: 0, after every epoch).",
+            show_default=False,
+            rich_help_panel=RESUMING,
+        ),
+    ] = 0.0,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a classifier on data whose labels are partly wrong.
 
-    if own is None or RunFolder(out / config.run_id).begun:
+    Writes a run folder with the robust model, its record and, for your own
+    data, the labels that are probably wrong, with a page to review them
+    (suspects/index.html). Running the same command again resumes an
+    interrupted run and shows a finished one.
+
+    Examples:
+
+    tnlpad train photos
+
+    tnlpad train digits --noise symmetric:0.4 --epochs 20
+    """
+    say("Loading torch.", quiet)
+    from tnlpad.runs.recipes import looks_every
+    from tnlpad.runs.run import run
+
+    name = _one_dataset(data, data_option)
+    where = checked_device(device)
+    own = _open_own_data(name, images, label, ignore or [], quiet)
+    everyday = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    with exit_codes():
+        given = _all_settings(setting or [], everyday) | _pretrained(weights)
+        if config is not None:
+            words = {"noise": noise, "method": method, "network": network, "protocol": protocol}
+            chosen = _from_file(config, words | ({} if own is not None else {"data": name}), seed, given)
+        else:
+            chosen = _configured(
+                name or (EXAMPLE_DATASET if settings else None),
+                own,
+                noise=noise or "none",
+                method=method or "tnlpad",
+                network=network,
+                protocol=protocol or "paper",
+                seed=1 if seed is None else seed,
+                device=where,
+                settings=given,
+            )
+    if settings:
+        _print_settings(chosen, as_json)
         return
-    here = str(own.source.absolute())
-    for folder in find_runs(out):
-        try:
-            remembered = read_data_file(folder.path) or {}
-        except RecordError:
-            continue
-        same = (
-            remembered.get("path") == here
-            and remembered.get("label_column") == own.label_column
-            and remembered.get("ignored", []) == list(own.ignored)
+    _report_changed_data(chosen, own, out, resume, quiet)
+    if resume:
+        _require_begun(chosen, out)
+    keep_scores = own is not None if scores is None else scores  # scoring costs extra passes over the data
+
+    say(f"{chosen.run_id} on {where}", quiet)
+    with (
+        used_folder(out, "--out") as folder,
+        exit_codes(),
+        ending_early(kept="The last checkpoint, if there is one yet, is"),
+        tensorboard_log(tensorboard, folder / chosen.run_id) as log,
+        run_progress(chosen.epochs, quiet) as (on_step, show),
+    ):
+
+        def on_epoch(record: Mapping[str, Any]) -> None:
+            log(record)
+            show(record)
+
+        # Decoding images has no progress bar here: two bars would overwrite each other.
+        finished = run(
+            chosen,
+            folder,
+            own=own,
+            root=root,
+            weights=weights,
+            device=where,
+            engine=engine,
+            checkpoint_every_seconds=checkpoint_every,
+            census_every=looks_every(chosen.epochs) if keep_scores else None,
+            on_step=on_step,
+            on_epoch=on_epoch,
         )
-        if same and remembered.get("fingerprint") != own.shape.fingerprint:
-            changed = f"{own.source} has changed since {folder.path.name} was begun"
-            if resume:
-                fail(f"{changed}, and a run goes on with the same data only. Restore them, or leave out --resume.", 3)
-            say(f"{changed}: this is a new run.", quiet)
-            return
+
+    if as_json:
+        print_json(finished.summary())
+    else:
+        print_summary(finished.summary(), finished.path)
+    if keep_scores:
+        with ending_early(kept="The finished run is"):
+            _list_suspects(finished, own, root, quiet, as_json)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Words:
-    """What of a run can be said in words; None where nothing was said."""
-
-    data: str | None
-    noise: str | None
-    method: str | None
-    network: str | None
-    protocol: Protocol | None
+def _one_dataset(argument: str | None, option: str | None) -> str | None:
+    if argument is not None and option is not None and argument != option:
+        fail(f"DATA is {argument} and --data is {option}: name one dataset.", code=2)
+    return argument if argument is not None else option
 
 
-def opened(
+def _open_own_data(
     data: str | None, images: Path | None, label: str | None, ignore: list[str], quiet: bool
 ) -> "OwnDataset | None":
-    """The person's own data that a word means; None if it is the name of a dataset."""
+    """Open the user's own data; None if `data` is the name of a published dataset."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import is_path, open_dataset
     from tnlpad.errors import DataError
 
     if data is None or data in CATALOGUE or not is_path(data):
-        if images is not None:
-            fail(f"--images {images} is for tables of your own images: leave it out.", code=2)
-        if label is not None:
-            fail(f"--label {label} is for tables of your own: leave it out.", code=2)
-        if ignore:
-            fail(f"--ignore {ignore[0]} is for tables of your own: leave it out.", code=2)
+        given = {"--images": images, "--label": label, "--ignore": ignore[0] if ignore else None}
+        for option, value in given.items():
+            if value is not None:
+                fail(f"{option} {value} is for your own tables, and {data} is not one. Leave it out.", code=2)
         if data is not None and data not in CATALOGUE:
-            say(f"There is no file or folder {data} here, so it is taken for the name of a published dataset.", quiet)
+            say(f"There is no file or folder {data}: looking for a published dataset of that name.", quiet)
         return None
     try:
         with progress_reporter(quiet) as reporter:
@@ -116,43 +276,29 @@ def opened(
     except DataError as error:
         fail(str(error), code=3)
     if own.problems:
-        again = shlex.join(["tnlpad", "check", data, *table_words(label, ignore)])
-        say(f"{len(own.problems):,} samples are left out; `{again}` says why.", quiet)
+        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignore)])
+        say(f"{len(own.problems):,} samples are left out; `{check}` says why.", quiet)
     for note in own.notes:
         say(f"Note: {note}", quiet)
     return own
 
 
-def chosen_run(
-    words: Words,
-    own: "OwnDataset | None",
-    *,
-    file: Path | None,
-    seed: int | None,
-    settings: list[str],
-    weights: Path | None,
-    device: str,
-) -> "RunConfig":
-    """The run's configuration.
-
-    Args:
-        words: What is said of it in words.
-        own: The person's own data, if it is about them.
-        file: The configuration of another run, which then says what the words would.
-        seed: None is that of the file, or 1.
-        settings: Texts of `--set`.
-        weights: A file of weights to begin with.
-        device: Where it will run.
-    """
-    with exit_codes():
-        given = read_settings(settings) | _named(weights)
-        if file is None:
-            return _from_words(words, own, seed, device, given)
-        return _from_file(words, own, file, seed, given)
+def _all_settings(texts: list[str], everyday: Mapping[str, float | None]) -> dict[str, str]:
+    """Merge `--set` with the options that are short for it; a contradiction between them raises."""
+    settings = read_settings(texts)
+    for name, value in everyday.items():
+        if value is None:
+            continue
+        if settings.setdefault(name, str(value)) != str(value):
+            option = {"learning_rate": "--lr"}.get(name, f"--{name.replace('_', '-')}")
+            raise ValueError(
+                f"{option} {value} and --set {name}={settings[name]} contradict each other. Leave one out."
+            )
+    return settings
 
 
-def _named(weights: Path | None) -> dict[str, str]:
-    """The setting that a file of weights means: its name with the first digits of its SHA-256, wherever it lies."""
+def _pretrained(weights: Path | None) -> dict[str, str]:
+    """Return the setting for a file of weights: its name with the first digits of its SHA-256."""
     if weights is None:
         return {}
     from tnlpad.networks.pretrained import name_with_hash
@@ -163,35 +309,26 @@ def _named(weights: Path | None) -> dict[str, str]:
         fail(f"--weights {weights}: cannot be read ({error.strerror or error}).", code=3)
 
 
-def _from_words(
-    words: Words, own: "OwnDataset | None", seed: int | None, device: str, settings: Mapping[str, str]
-) -> "RunConfig":
+def _configured(data: str | None, own: "OwnDataset | None", **options: Any) -> "RunConfig":
     from tnlpad.runs.config import configure
 
-    if words.data is None:
-        raise ValueError("Say what to train on, such as `tnlpad train mnist`; `tnlpad data list` shows what there is.")
-    return configure(
-        words.data if own is None else own.shape,
-        noise=words.noise or "none",
-        protocol=words.protocol or "paper",
-        method=words.method or "tnlpad",
-        network=words.network,
-        seed=1 if seed is None else seed,
-        device=device,
-        settings=settings,
-    )
+    if data is None:
+        raise ValueError(
+            "DATA is missing. Name a dataset, such as `tnlpad train mnist`; `tnlpad data list` lists them."
+        )
+    return configure(data if own is None else own.shape, **options)
 
 
 def _from_file(
-    words: Words, own: "OwnDataset | None", file: Path, seed: int | None, settings: Mapping[str, str]
+    file: Path, words: Mapping[str, str | None], seed: int | None, settings: Mapping[str, str]
 ) -> "RunConfig":
+    """Read the configuration of another run; `words` are the options that would contradict it."""
     from tnlpad.runs.config import from_json, with_settings
 
-    fixed = ("noise", "method", "network", "protocol", *(() if own is not None else ("data",)))
-    if said := [name for name in fixed if getattr(words, name)]:
+    if given := [name for name, value in words.items() if value]:
         raise ValueError(
-            f"--config {file} says what to run, and so do you ({', '.join(said)}): leave one out. --seed and --set may "
-            "be given beside --config."
+            f"--config {file} already sets {', '.join(given)}. Leave that out, or leave out --config. Only --seed and "
+            "--set change the configuration of a file."
         )
     try:
         plain = json.loads(file.read_bytes())
@@ -203,8 +340,100 @@ def _from_file(
     return with_settings(from_json(plain | changed), settings)
 
 
+def _print_settings(config: "RunConfig", as_json: bool) -> None:
+    """List every name that `--set` takes for this run."""
+    from tnlpad.runs.settings import settings_listing
+
+    rows = settings_listing(config)
+    if as_json:
+        print_json([{"name": name, "default": default, "meaning": meaning} for name, default, meaning in rows])
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("name", "default", "meaning", title=f"Settings of {config.method} on {config.dataset}")
+    table.title_justify = "left"
+    for row in rows:
+        table.add_row(*(Text(text, overflow="fold") for text in row))
+    Console().print(table)
+    typer.echo("Change any of them with --set NAME=VALUE. Defaults depend on DATA, --method, --noise and --network.")
+
+
+def _report_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Path, resume: bool, quiet: bool) -> None:
+    """Point out an earlier run on the same path whose data have changed: it cannot be resumed."""
+    from tnlpad.records.scores import read_data_file
+    from tnlpad.records.store import RecordError, RunFolder, find_runs
+
+    if own is None or RunFolder(out / config.run_id).begun:
+        return
+    here = str(own.source.absolute())
+    for folder in find_runs(out):
+        try:
+            recorded = read_data_file(folder.path) or {}
+        except RecordError:
+            continue
+        same = (
+            recorded.get("path") == here
+            and recorded.get("label_column") == own.label_column
+            and recorded.get("ignored", []) == list(own.ignored)
+        )
+        if same and recorded.get("fingerprint") != own.shape.fingerprint:
+            changed = f"{own.source} has changed since {folder.path.name} was started"
+            if resume:
+                fail(f"{changed}, so that run cannot be resumed. Restore the data, or leave out --resume.", 3)
+            say(f"{changed}: this is a new run.", quiet)
+            return
+
+
+def _require_begun(config: "RunConfig", out: Path) -> None:
+    from tnlpad.records.store import RunFolder
+
+    folder = RunFolder(out / config.run_id)
+    if not folder.begun:
+        fail(
+            f"there is nothing to resume in {folder.path}. Leave out --resume to start this run, or check that all "
+            "options are those it was started with.",
+            code=3,
+        )
+
+
+@contextmanager
+def tensorboard_log(wanted: bool, folder: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Write every number of every epoch as a scalar; epochs after the checkpoint of a killed run are overwritten."""
+    if not wanted:
+        yield lambda record: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        fail(f"--tensorboard needs the package tensorboard ({error}). Install it with pip install 'tnlpad[tracking]'.")
+    writers: list[Any] = []
+
+    def on_epoch(record: Mapping[str, Any]) -> None:
+        if not writers:  # created with the first epoch: a finished run is not touched
+            writers.append(SummaryWriter(str(folder / "tensorboard"), purge_step=record["epoch"]))
+        for name, value in scalars(record):
+            writers[0].add_scalar(name, value, record["epoch"])
+
+    try:
+        yield on_epoch
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def scalars(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield every number of an epoch's record with the path of its keys; the epoch itself is left out."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from scalars(value, f"{prefix}{key}/")
+        elif key != "epoch" and value is not None:
+            yield f"{prefix}{key}", value
+
+
 def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
-    """The chosen epoch and the last one, by validation and test."""
+    """Print the accuracies of the chosen epoch and of the last one."""
     from rich.console import Console
     from rich.table import Table
 
@@ -230,171 +459,10 @@ def _percent(share: float | None) -> str:
     return "no test part" if share is None else f"{100 * share:.2f}"
 
 
-@contextmanager
-def tensorboard_log(wanted: bool, folder: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Every number of every epoch as a scalar; what a killed run wrote beyond its checkpoint is written over."""
-    if not wanted:
-        yield lambda record: None
-        return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        fail(f"--tensorboard needs the package tensorboard ({error}). Install it with pip install 'tnlpad[tracking]'.")
-    writers: list[Any] = []
-
-    def on_epoch(record: Mapping[str, Any]) -> None:
-        if not writers:  # only now: a finished run is left as it is
-            writers.append(SummaryWriter(str(folder / "tensorboard"), purge_step=record["epoch"]))
-        for name, value in scalars(record):
-            writers[0].add_scalar(name, value, record["epoch"])
-
-    try:
-        yield on_epoch
-    finally:
-        for writer in writers:
-            writer.close()
-
-
-def scalars(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Every number of a record but its epoch, by the keys on the way to it."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from scalars(value, f"{prefix}{key}/")
-        elif key != "epoch" and value is not None:
-            yield f"{prefix}{key}", value
-
-
-def train(
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Your own data (a folder with a folder of images per class, a CSV or Parquet table, an .npz file, a "
-            "Hugging Face dataset on disk), or a name that `tnlpad data list` shows.",
-        ),
-    ] = None,
-    data_option: Annotated[str | None, typer.Option("--data", metavar="DATA", help="The same, by name.")] = None,
-    noise: Annotated[
-        str | None, typer.Option("--noise", metavar="NOISE", help="Such as symmetric:0.4; none by default.")
-    ] = None,
-    method: Annotated[str | None, typer.Option(metavar="NAME", help="How to train; tnlpad by default.")] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What to train; by default the paper's for a published dataset, for your own one of their size.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Of every random decision; 1 by default.")
-    ] = None,
-    protocol: Annotated[
-        Protocol | None,
-        typer.Option(help="Whom to follow where they differ; the paper by default."),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, such as epochs=20. May be repeated."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A run's config.json; --seed and --set still count.")
-    ] = None,
-    images: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
-    ] = None,
-    label: LabelColumn = None,
-    ignore: IgnoredColumns = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Weights to begin with, of --network: a .pth, .pt or .safetensors file."),
-    ] = None,
-    out: Out = Path("runs"),
-    root: Root = None,
-    device: Device = "auto",
-    engine: Annotated[
-        Literal["auto", "eager", "graph"],
-        typer.Option(help="How steps run; auto replays CUDA graphs on a GPU. The numbers are the same."),
-    ] = "auto",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Fail if this run was never begun. Going on needs no option.")
-    ] = False,
-    checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="At most one checkpoint in so long; 0 is every epoch.")
-    ] = 0.0,
-    scores: Annotated[
-        bool | None,
-        typer.Option(
-            "--scores/--no-scores",
-            help="Score every sample, and list the labels that look wrong; on for your own data.",
-        ),
-    ] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
-    quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document.")] = False,
-) -> None:
-    """Train a classifier and record how it went.
-
-    A run that was interrupted goes on from its last checkpoint when the same
-    command is given again; a finished one is shown and not repeated. Of your
-    own data it lists the labels that are probably wrong, with a page to look at:
-    suspects/index.html in the run's folder.
-
-    Example: tnlpad train digits --noise symmetric:0.4 --set epochs=20
-    """
-    say("Loading torch.", quiet)
-    from tnlpad.runs.recipes import looks_every
-    from tnlpad.runs.run import run
-
-    words = Words(data=_one_dataset(data, data_option), noise=noise, method=method, network=network, protocol=protocol)
-    where = checked_device(device)
-    own = opened(words.data, images, label, ignore or [], quiet)
-    chosen = chosen_run(words, own, file=config, seed=seed, settings=setting or [], weights=weights, device=where)
-    tell_of_changed_data(chosen, own, out, resume, quiet)
-    if resume:
-        require_begun(chosen, out)
-    keep_scores = own is not None if scores is None else scores  # it costs extra passes over the data
-
-    say(f"{chosen.run_id} on {where}", quiet)
-    with (
-        used_folder(out, "--out") as folder,
-        exit_codes(),
-        ending_early(kept="The last checkpoint, if there is one yet, is"),
-        tensorboard_log(tensorboard, folder / chosen.run_id) as log,
-        run_progress(chosen.epochs, quiet) as (on_step, show),
-    ):
-
-        def on_epoch(record: Mapping[str, Any]) -> None:
-            log(record)
-            show(record)
-
-        # Decoding has no bar of its own here: two at once would write over each other.
-        finished = run(
-            chosen,
-            folder,
-            own=own,
-            root=root,
-            weights=weights,
-            device=where,
-            engine=engine,
-            checkpoint_every_seconds=checkpoint_every,
-            census_every=looks_every(chosen.epochs) if keep_scores else None,
-            on_step=on_step,
-            on_epoch=on_epoch,
-        )
-
-    if as_json:
-        print_json(finished.summary())
-    else:
-        print_summary(finished.summary(), finished.path)
-    if not keep_scores:
-        return
-    with ending_early(kept="The finished run is"):
-        _list_suspects(finished, own, root, quiet, as_json)
-
-
 def _list_suspects(
     finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, as_json: bool
 ) -> None:
+    """Write the suspect labels into the run's folder, and print how many there are."""
     from tnlpad.records.scores import SCORES_FILE
     from tnlpad.records.store import RecordError
     from tnlpad.suspects.export import verdict, write_beside_run
@@ -402,15 +470,9 @@ def _list_suspects(
     try:
         found, page = write_beside_run(finished, own, root, partial(say, quiet=quiet))
     except RecordError as error:
-        none_kept = not (finished.path / SCORES_FILE).exists()  # a run that was finished before, without scores
-        say(f"No list of suspects: {error}", quiet and none_kept)
+        no_scores = not (finished.path / SCORES_FILE).exists()  # the run was finished earlier, with --no-scores
+        say(f"No list of suspects: {error}", quiet and no_scores)
         return
     if not as_json:
         typer.echo(verdict(found))
         typer.echo(f"Suspect labels: {page}")
-
-
-def _one_dataset(argument: str | None, option: str | None) -> str | None:
-    if argument is not None and option is not None and argument != option:
-        fail(f"DATA is {argument} and --data is {option}: name one dataset.", code=2)
-    return argument if argument is not None else option

@@ -1,25 +1,28 @@
 """`tnlpad tune`: choose c2, or any other setting, by validation accuracy over a small grid."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tnlpad.cli.options import (
+    DATA,
+    TRAINING,
+    AsJson,
     Device,
+    FollowProtocol,
     Network,
     Out,
-    Protocol,
     Quiet,
     Root,
+    Setting,
     checked_device,
     read_list,
     read_seeds,
     read_settings,
 )
 from tnlpad.cli.output import ending_early, exit_codes, folder_for_results, print_json, say
+from tnlpad.cli.progress import count_progress
 
 if TYPE_CHECKING:
     from tnlpad.runs.tune import Tried
@@ -28,28 +31,34 @@ BAR_WIDTH = 30
 
 
 def tune(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset: see `tnlpad data list`.")],
-    values: Annotated[str, typer.Option(metavar="A,B,…", help="What to compare, such as 0.5,1,2.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A published dataset; see `tnlpad data list`.")],
+    values: Annotated[str, typer.Option(metavar="A,B,…", help="Values to compare, such as 0.5,1,2.")],
     field: Annotated[str, typer.Option(metavar="NAME", help="The setting to choose.")] = "c2",
-    seeds: Annotated[str, typer.Option(metavar="A-B|A,B,…", help="One run per value and seed.")] = "1-3",
-    noise: Annotated[str, typer.Option("--noise", metavar="NOISE", help="Such as symmetric:0.4.")] = "none",
-    method: Annotated[str, typer.Option(metavar="NAME", help="How to train.")] = "tnlpad",
+    seeds: Annotated[str, typer.Option(metavar="A-B|A,B,…", help="Seeds; one run per value and seed.")] = "1-3",
+    noise: Annotated[
+        str,
+        typer.Option(
+            "--noise",
+            metavar="NOISE",
+            help="Noise to add to the labels, such as symmetric:0.4.",
+            rich_help_panel=DATA,
+        ),
+    ] = "none",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Training method.", rich_help_panel=TRAINING)] = "tnlpad",
     network: Network = None,
-    protocol: Annotated[Protocol, typer.Option(help="Whom to follow where they differ.")] = "paper",
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other setting. May be repeated.")
-    ] = None,
+    protocol: FollowProtocol = "paper",
+    setting: Setting = None,
     out: Out = Path("runs"),
     root: Root = None,
     device: Device = "auto",
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose a setting by noisy validation accuracy, as the paper does.
 
-    Each value is trained with every seed; the test set has no say and is not
-    shown. The runs are ordinary ones: an interrupted search goes on when the
-    same command is given again, and `tnlpad train` finds its runs finished.
+    Trains each value with every seed. The test set is neither used nor shown.
+    The runs are ordinary ones: running the same command again resumes an
+    interrupted search, and `tnlpad train` reuses the finished runs.
 
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
@@ -78,7 +87,7 @@ def tune(
             kept_of_interrupted="Finished runs and the last checkpoint are",
             if_diverged=" Leave that value out to compare the others.",
         ),
-        _progress(quiet) as on_run,
+        count_progress(quiet) as on_run,
     ):
         tried = search.tune(rows, field, folder, root=root, device=where, on_run=on_run)
     validation = rows[0][0].validation
@@ -86,24 +95,6 @@ def tune(
         print_json(search.document(tried, field, validation))
     else:
         _print_curve(tried, field, validation)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr when someone is looking, a line for every run when not."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if quiet:
-        yield None
-    elif not console.is_terminal:
-        yield lambda done, total: say(f"{done} of {total} runs")
-    else:
-        columns = (TextColumn("Training"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("training", total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
@@ -135,5 +126,8 @@ def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"* chosen: --set {field}={best.value}. The test set had no say.", highlight=False, markup=False, soft_wrap=True
+        f"* chosen: --set {field}={best.value}. The test set was not used.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
