@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.data import BAD_DATA, progress_reporter
+from tnlpad.cli.data import BAD_DATA
 from tnlpad.cli.options import IgnoredColumns, LabelColumn
 from tnlpad.cli.output import fail, print_json, printable
+from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.find_run import judged_run, run_data
-from tnlpad.cli.options import table_words
+from tnlpad.cli.options import table_options
 from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _next(out: Path, rows: "Sequence[Cleaned]", form: "Form", about: Mapping[str
     if form == "ids":
         return None
     if form in ("table", "manifest", "pictures"):
-        command += table_words(about.get("label_column"), about.get("ignored", ()))
+        command += table_options(about.get("label_column"), about.get("ignored", ()))
     if form in ("paths", "manifest") and (images := _folder_to_name(out, rows, form, about)) is not None:
         command += ["--images", str(images)]
     return shlex.join(command)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.output import fail, print_json, say
+from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from tnlpad.data.catalogue import DatasetInfo
-    from tnlpad.data.progress import Reporter
     from tnlpad.data.verify import CheckReport, Status
 
 BAD_DATA = 3
@@ -130,51 +128,6 @@ def _exit_codes() -> Iterator[None]:
     except DataError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(BAD_DATA) from error
-
-
-@contextmanager
-def progress_reporter(quiet: bool) -> Iterator["Reporter"]:
-    """Bars on stderr when someone is looking, lines when not."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield _Lines(quiet)
-        return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        yield _Bars(bars)
-
-
-class _Lines:
-    """For logs: what happens, without how far it has come."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-
-    def say(self, message: str) -> None:
-        say(message, self.quiet)
-
-    def progress(self, task: str, done: int, total: int) -> None: ...
-
-
-class _Bars:
-    """For a terminal: one bar per task, gone when it is done."""
-
-    def __init__(self, bars: "Progress") -> None:
-        self.bars = bars
-        self.tasks: dict[str, TaskID] = {}
-
-    def say(self, message: str) -> None:
-        self.bars.console.print(message, markup=False, highlight=False, soft_wrap=True)
-
-    def progress(self, task: str, done: int, total: int) -> None:
-        if task not in self.tasks:
-            self.tasks[task] = self.bars.add_task(task, total=total)
-        self.bars.update(self.tasks[task], completed=done, total=total)
-        if done >= total:
-            self.bars.remove_task(self.tasks.pop(task))
 
 
 def _text(folder: Path | None) -> str | None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tnlpad.cli.data import progress_reporter
-from tnlpad.cli.options import table_words
+from tnlpad.cli.options import table_options
 from tnlpad.cli.output import fail
+from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
@@ -89,7 +89,7 @@ def _command(folder: "RunFolder") -> str:
     about = _remembered(folder)
     if not about or folder.config().get("pretrained") is not None:  # where the file of weights lies, no record says
         return "the command that began it"
-    words = ["tnlpad", "train", about["path"], *table_words(about.get("label_column"), about.get("ignored", ()))]
+    words = ["tnlpad", "train", about["path"], *table_options(about.get("label_column"), about.get("ignored", ()))]
     words += ["--images", about["images"]] if about["images"] is not None else []
     words += ["--config", str(folder.path / "config.json"), "--out", str(folder.path.parent)]
     return f"`{shlex.join(words)}`"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tnlpad.cli.data import progress_reporter
 from tnlpad.cli.find_run import find_run
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
+from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own.dataset import Problem
