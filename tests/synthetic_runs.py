@@ -92,7 +92,11 @@ def epoch_record(method: str, epoch: int, test: float, memorised: float) -> dict
     }
     judged = {name: dict(numbers) for name in names}
     if method == "tnlpad":
-        judged["w"] |= {"test_accuracy": 0.9 * test, "memorised": min(1.0, 2 * memorised)}
+        judged["w"] |= {
+            "validation_accuracy": 0.9 * validation,
+            "test_accuracy": 0.9 * test,
+            "memorised": min(1.0, 2 * memorised),
+        }
     norms = {"gradient": 3.0 / epoch}
     norms |= (
         {"sigma": 8.0, "gamma": 5.0 / epoch, "drift": 0.5 / epoch, "averaged_gradient": 0.3}

@@ -15,7 +15,7 @@ STANDARD = Experiment(dataset="digits", noise="symmetric:0.4", method="standard"
 
 @pytest.fixture
 def runs(tmp_path):
-    """Three runs, in a folder of their own."""
+    """Three run folders."""
     for experiment, seed in ((TNLPAD, 1), (TNLPAD, 2), (STANDARD, 1)):
         write_run(tmp_path / "runs", experiment, seed, accuracy=0.9 + seed / 100)
     return tmp_path / "runs"
@@ -23,7 +23,7 @@ def runs(tmp_path):
 
 @pytest.fixture
 def results(tmp_path, runs):
-    """The same, archived."""
+    """The archived records of these runs."""
     folder = tmp_path / "results"
     folder.mkdir()
     for path in runs.iterdir():
@@ -42,9 +42,6 @@ def edit(path, change):
     path.write_text(json.dumps(content))
 
 
-# Reading
-
-
 def test_a_run_folder_and_its_archived_file_read_the_same(runs, results):
     (from_folders, none), (from_files, nothing) = read(runs), read(results)
     assert none == nothing == []
@@ -57,7 +54,7 @@ def test_a_run_folder_and_its_archived_file_read_the_same(runs, results):
         assert file.source.is_file()
 
 
-def test_single_ones_and_several_folders(runs, results):
+def test_paths_may_be_single_records_or_folders(runs, results):
     one, two, three = sorted(runs.iterdir())
     records, problems = read(one, results / f"{two.name}.json")
     assert [record.run_id for record in records] == [one.name, two.name]
@@ -66,7 +63,7 @@ def test_single_ones_and_several_folders(runs, results):
     assert [problem.kind for problem in problems] == ["repeated"]
 
 
-def test_epochs_are_counted_and_read_only_when_asked_for(runs):
+def test_epochs_are_counted_and_parsed_only_for_curves(runs):
     first, *others = sorted(runs.iterdir())
     (first / "epochs.jsonl").unlink()
     for path in others:
@@ -79,7 +76,7 @@ def test_epochs_are_counted_and_read_only_when_asked_for(runs):
         _ = records[0].curves
 
 
-def test_what_is_not_a_record_is_passed_over(runs):
+def test_other_files_are_skipped(runs):
     (runs / "notes.txt").write_text("x")
     (runs / "tsne.json").write_text('{"kind": "tsne"}')
     (runs / "list.json").write_text("[]")
@@ -98,13 +95,11 @@ def test_an_unfinished_run_is_reported_as_such(runs):
     assert [(problem.kind, problem.path) for problem in problems] == [("unfinished", folder.path)]
 
 
-def test_by_default_problems_are_warnings(runs):
+def test_problems_are_warnings_by_default(runs):
     RunFolder(runs / "begun").begin({"a": 1})
     with pytest.warns(UserWarning, match="begun: not finished yet"):
         finished_records([runs])
 
-
-# Damaged
 
 DAMAGE = [
     (lambda text: text[: len(text) // 2], "damaged"),
@@ -117,8 +112,8 @@ DAMAGE = [
     (lambda text: text.replace('"options"', '"choices"'), "config.options is missing"),
     (lambda text: text.replace('"milestones"', '"stones"'), "config.milestones is missing"),
     (lambda text: text.replace('"epoch"', '"year"'), "chosen.epoch is missing"),
-    (lambda text: re.sub(r'"epoch": ?4', '"epoch": 7', text), "chosen.epoch is 7, and there are 6"),
-    (lambda text: re.sub(r'"train": ?\d+', '"train": "all"', text), "samples.train is no number"),
+    (lambda text: re.sub(r'"epoch": ?4', '"epoch": 7', text), "chosen.epoch is 7, and the run has 6"),
+    (lambda text: re.sub(r'"train": ?\d+', '"train": "all"', text), "samples.train is not a number"),
 ]
 
 
@@ -137,7 +132,7 @@ def test_a_damaged_record_is_reported_and_the_others_are_read(runs, results, dam
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, "0.5", None])
-def test_an_accuracy_that_is_no_share(runs, share):
+def test_an_accuracy_out_of_range(runs, share):
     path = sorted(runs.iterdir())[0] / "summary.json"
     edit(path, lambda summary: summary["last"].update(test_accuracy=share))
     _, problems = read(runs)
@@ -157,42 +152,39 @@ def test_damaged_epochs_of_a_folder(runs):
     path = sorted(runs.iterdir())[0] / "epochs.jsonl"
     path.write_text("".join(json.dumps({"epoch": k}) + "\n" for k in range(1, 7)))
     records, _ = read(runs)
-    with pytest.raises(RecordError, match=r"judged.*where a run's epochs should be"):
+    with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged.*judged"):
         _ = records[0].curves
 
 
-def test_a_file_of_another_name(results):
+def test_an_archived_file_under_another_name(results):
     path = sorted(results.iterdir())[0]
     path.rename(results / "other.json")
     records, problems = read(results)
     assert len(records) == 2
-    assert f"holds the run {path.stem}. Give it that name" in problems[0].reason
+    assert f"holds the run {path.stem}" in problems[0].reason
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_missing_folder(tmp_path):
     records, problems = read(tmp_path / "nowhere")
     assert records == []
     assert str(problems[0]) == f"{tmp_path / 'nowhere'}: does not exist"
 
 
-# The same run twice
-
-
-def test_the_same_result_twice(runs, results):
+def test_a_repeated_result(runs, results):
     records, problems = read(runs, results)
     assert len(records) == 3
     assert all(record.source.parent == runs for record in records)
     assert [problem.kind for problem in problems] == ["repeated"] * 3
 
 
-def test_where_and_how_fast_makes_no_other_result(runs, results):
+def test_machine_and_duration_do_not_make_a_conflict(runs, results):
     for path in results.iterdir():
         edit(path, lambda content: content["summary"].update(machine="another", seconds={}, versions={}))
     _, problems = read(runs, results)
     assert [problem.kind for problem in problems] == ["repeated"] * 3
 
 
-def test_another_result_is_a_conflict_and_the_first_is_used(runs, results):
+def test_a_different_result_is_a_conflict_and_the_first_is_used(runs, results):
     path = sorted(results.iterdir())[0]
     edit(path, lambda content: content["summary"]["last"].update(test_accuracy=0.123))
     records, problems = read(runs, results)
@@ -201,7 +193,7 @@ def test_another_result_is_a_conflict_and_the_first_is_used(runs, results):
     assert next(r for r in records if r.run_id == path.stem).summary["last"]["test_accuracy"] == 0.8
 
 
-def test_what_only_the_second_result_has_is_a_difference_too(runs, results):
+def test_a_key_of_the_second_result_alone_is_a_conflict(runs, results):
     path = sorted(results.iterdir())[0]
     edit(path, lambda content: content["summary"]["last"].update(more=1))
     _, problems = read(runs, results)
@@ -209,16 +201,13 @@ def test_what_only_the_second_result_has_is_a_difference_too(runs, results):
     assert "last.more is None and 1" in conflict.reason
 
 
-def test_runs_on_own_data_are_left_out_and_said(runs):
+def test_runs_on_own_data_are_skipped_and_reported(runs):
     path = sorted(runs.iterdir())[0]
     (path / "data.json").write_text("{}")
     records, problems = read(runs)
     assert [(problem.kind, problem.path) for problem in problems] == [("own", path)]
     assert path.name not in [record.run_id for record in records]
     assert len(records) == 2
-
-
-# Archiving
 
 
 def test_archived_files_are_small(tmp_path):
@@ -230,7 +219,7 @@ def test_archived_files_are_small(tmp_path):
         write_archived(archive(run), folder)
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     assert len(sizes) == 3
-    assert max(sizes.values()) < 8_500, sizes
+    assert max(sizes.values()) < 9_000, sizes
 
 
 def test_archiving_again_changes_nothing(runs, results):
@@ -240,7 +229,7 @@ def test_archiving_again_changes_nothing(runs, results):
     assert {path.name: path.stat().st_mtime_ns for path in results.iterdir()} == before
 
 
-def test_another_result_is_not_overwritten(runs, results):
+def test_a_different_result_is_not_overwritten(runs, results):
     path = sorted(results.iterdir())[0]
     edit(path, lambda content: content["summary"]["chosen"].update(epoch=2))
     before = path.read_bytes()
@@ -249,10 +238,10 @@ def test_another_result_is_not_overwritten(runs, results):
     assert path.read_bytes() == before
 
 
-def test_other_curves_are_another_result_too(runs, results):
+def test_different_curves_are_a_different_result(runs, results):
     path = sorted(results.iterdir())[0]
     edit(path, lambda content: content["curves"]["train_loss"].reverse())
-    with pytest.raises(RecordError, match="its curves are not the same"):
+    with pytest.raises(RecordError, match="curves differ"):
         write_archived(archive(RunFolder(runs / path.stem)), results)
 
 
@@ -264,7 +253,7 @@ def test_an_archived_file_that_cannot_be_read_is_not_overwritten(runs, results):
     assert path.read_text() == "{"
 
 
-def test_what_cannot_be_archived(tmp_path, runs):
+def test_unfinished_runs_and_runs_on_a_noise_file_are_not_archived(tmp_path, runs):
     unfinished = RunFolder(tmp_path / "unfinished")
     unfinished.begin({"a": 1})
     with pytest.raises(RecordError, match=r"summary\.json does not exist"):
@@ -273,7 +262,7 @@ def test_what_cannot_be_archived(tmp_path, runs):
     from_a_file = {"noise_file_sha256": "ab", "noise": "/home/me/l.npz"}
     edit(first.summary_file, lambda summary: summary["config"].update(from_a_file))
     edit(first.config_file, lambda config: config.update(from_a_file))
-    with pytest.raises(RecordError, match="labels of a file"):
+    with pytest.raises(RecordError, match=r"/home/me/l\.npz"):
         archive(first)
 
 
@@ -292,7 +281,7 @@ def test_nothing_half_written_is_left(runs, tmp_path, monkeypatch):
 
 
 def test_thousands_of_records(tmp_path):
-    """Not how long it takes, which `docs/performance.md` is for, but that nothing within the epochs is read."""
+    """Epochs are never parsed; `docs/performance.md` has the time."""
     run = write_run(tmp_path, TNLPAD, 1)
     run.epochs_file.write_text("no JSON\n" * 6)
     many = tmp_path / "many"
@@ -303,24 +292,24 @@ def test_thousands_of_records(tmp_path):
     assert (len(records), problems) == (300, [])
 
 
-def extras_read(*paths):
+def extras(*paths):
     problems = []
     return read_extras(paths, ["tsne", "beta"], problems.append), problems
 
 
-def test_the_first_that_is_found(tmp_path):
+def test_the_first_extra_of_a_name_is_used(tmp_path):
     for number in (1, 2):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "tsne.json").write_text(json.dumps({"kind": "tsne", "number": number}))
-    assert extras_read(tmp_path / "1", tmp_path / "2") == ({"tsne": {"kind": "tsne", "number": 1}}, [])
-    assert extras_read(tmp_path / "nowhere") == ({}, [])
+    assert extras(tmp_path / "1", tmp_path / "2") == ({"tsne": {"kind": "tsne", "number": 1}}, [])
+    assert extras(tmp_path / "nowhere") == ({}, [])
 
 
-def test_what_is_damaged_is_reported_and_what_is_something_else_is_not(tmp_path):
+def test_a_damaged_extra_is_reported_and_another_kind_is_not(tmp_path):
     (tmp_path / "tsne.json").write_text("{")
     (tmp_path / "beta.json").write_text('{"kind": "other"}')
-    found, (problem,) = extras_read(tmp_path)
+    found, (problem,) = extras(tmp_path)
     assert found == {}
     assert problem.kind == "damaged"
     assert problem.path == tmp_path / "tsne.json"

@@ -18,7 +18,7 @@ from tnlpad.records.scores import (
 from tnlpad.records.store import RecordError
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_scores_are_read_back(tmp_path):
     scores, _, _ = made()
     write_scores(tmp_path, scores)
     back = read_scores(tmp_path)
@@ -31,14 +31,14 @@ def test_what_is_written_is_read(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pred_probs.npy", "scores.parquet"]
 
 
-def test_a_run_without_scores_is_told_how_to_have_some(tmp_path):
+def test_missing_scores_name_the_command_that_keeps_them(tmp_path):
     with pytest.raises(RecordError, match="tnlpad train"):
         read_scores(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "pred_probs.npy"])
 @pytest.mark.parametrize("damage", [b"", b"rubbish", None])
-def test_damage_is_reported(tmp_path, name, damage):
+def test_damaged_scores_are_reported(tmp_path, name, damage):
     write_scores(tmp_path, made()[0])
     (tmp_path / name).unlink() if damage is None else (tmp_path / name).write_bytes(damage)
     with pytest.raises(RecordError, match=r"damaged|kept no scores"):
@@ -61,7 +61,7 @@ def test_scores_of_other_classes_are_not_mixed(tmp_path):
         read_scores(tmp_path)
 
 
-def test_samples_without_names_are_called_by_their_place(tmp_path):
+def test_places_are_ids_without_a_list_of_samples(tmp_path):
     names = read_names(tmp_path, np.array([3, 5]))
     assert (list(names.ids), list(names.paths)) == (["3", "5"], [None, None])
 
@@ -74,7 +74,7 @@ def test_names_are_found_by_the_place_in_the_dataset(tmp_path):
 
 def test_a_list_that_lacks_samples_is_reported(tmp_path):
     pq.write_table(pa.table({"id": ["a"], "path": ["a.png"]}), tmp_path / "samples.parquet")
-    with pytest.raises(RecordError, match="does not list every sample"):
+    with pytest.raises(RecordError, match="lacks some samples"):
         read_names(tmp_path, np.array([4]))
 
 
@@ -95,7 +95,7 @@ COLUMNS = {
 }
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_samples_are_read_back(tmp_path):
     write_samples(tmp_path, COLUMNS, {"kind": "files"})
     assert read_samples(tmp_path) == COLUMNS
     assert read_data_file(tmp_path) == {"kind": "files"}
@@ -106,7 +106,7 @@ def test_runs_on_published_data_have_none(tmp_path):
     assert read_data_file(tmp_path) is None
 
 
-def test_damage_is_said(tmp_path):
+def test_damaged_samples_are_reported(tmp_path):
     (tmp_path / "samples.parquet").write_bytes(b"PAR1")
     with pytest.raises(RecordError, match="is damaged"):
         read_samples(tmp_path)

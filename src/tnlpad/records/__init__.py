@@ -1,1 +1,1 @@
-"""Run folders: what a training run leaves behind. Imports neither torch nor anything else of ours."""
+"""Records that a training run leaves in its folder, without torch."""

@@ -1,8 +1,8 @@
-"""What a figure needs of a run's epochs: one number per epoch, rounded to what can be seen and no further.
+"""One number per epoch of a run, rounded for figures and for archived records.
 
-Shares keep four digits after the point, which is exact for ten thousand test images, and losses and norms keep three
-significant ones. As plain data shares are whole ten-thousandths, which takes less room. Rounding comes first, so that a
-curve read from a run folder equals the one read from its archived record.
+Shares keep four decimals, which is exact for ten thousand test images. Losses and norms keep three significant digits.
+Curves are rounded when they are read, so those of a run folder equal those of its archived record. JSON stores shares
+as whole ten-thousandths, which takes less space.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,22 +10,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Curve = tuple[float, ...]
-BrokenCurve = tuple[float | None, ...]  # some quantities have no value in some epochs
+BrokenCurve = tuple[float | None, ...]  # None in epochs without a value
+
+SINGLE = ("train_loss", "validation_accuracy", "test_accuracy")
+# Curves by network; one that equals the curve of the reported network is stored as the name of that curve.
+AS_REPORTED = {"judged_test_accuracy": "test_accuracy", "judged_validation_accuracy": "validation_accuracy"}
+NAMED = (*AS_REPORTED, "memorised", "norms", "selection_precision", "selection_size")
+NO_SHARES = ("train_loss", "norms", "selection_size")
+UNITS_PER_ONE = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """A run's course; accuracies and the like are shares of 1, element k belongs to epoch k + 1.
+    """The curves of a run. Accuracies and the like are shares of 1; element k belongs to epoch k + 1.
 
     Args:
         train_loss: Mean over the epoch's batches.
-        validation_accuracy: On noisy labels, of what the method reports; chooses the epoch.
-        test_accuracy: On clean labels, of what the method reports.
-        judged_test_accuracy: The same by the name of each judged network, where there is more than one.
-        memorised: By judged network, the share of wrongly labelled training samples given exactly their wrong label.
+        validation_accuracy: Accuracy of the reported network on noisy labels, which chooses the epoch.
+        test_accuracy: Accuracy of the reported network on clean labels.
+        judged_test_accuracy: Test accuracy by network, if the method evaluates more than one.
+        judged_validation_accuracy: Validation accuracy by network. Earlier versions recorded none.
+        memorised: By network, the share of wrongly labelled training samples that it gives exactly their wrong label.
         norms: By name: gradient, and of a decomposition sigma, gamma, drift and averaged_gradient.
-        selection_precision: By selection, the share of right labels among the samples picked.
-        selection_size: How many were picked; records of earlier versions have none.
+        selection_precision: By selection, the share of right labels among the selected samples.
+        selection_size: By selection, the number of selected samples. Earlier versions recorded none.
     """
 
     train_loss: Curve
@@ -36,36 +44,32 @@ class Curves:
     norms: Mapping[str, BrokenCurve]
     selection_precision: Mapping[str, BrokenCurve]
     selection_size: Mapping[str, BrokenCurve] = field(default_factory=dict)
+    judged_validation_accuracy: Mapping[str, BrokenCurve] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; what this run does not have is left out, and what is there already is not said again."""
-        plain: dict[str, Any] = {name: _plain(name, getattr(self, name)) for name in SINGLE}
+        """Return plain data, without empty groups of curves."""
+        plain: dict[str, Any] = {name: _to_plain(name, getattr(self, name)) for name in SINGLE}
         for name in NAMED:
             if curves := getattr(self, name):
-                plain[name] = {key: _plain(name, curve) for key, curve in curves.items()}
-        for key, curve in self.judged_test_accuracy.items():
-            if curve == self.test_accuracy:
-                plain["judged_test_accuracy"][key] = AS_REPORTED
+                plain[name] = {key: _to_plain(name, curve) for key, curve in curves.items()}
+        for name, reported in AS_REPORTED.items():
+            for key, curve in getattr(self, name).items():
+                if curve == getattr(self, reported):
+                    plain[name][key] = reported
         return plain
 
 
-SINGLE = ("train_loss", "validation_accuracy", "test_accuracy")
-NAMED = ("judged_test_accuracy", "memorised", "norms", "selection_precision", "selection_size")
-AS_REPORTED = "test_accuracy"  # in place of a curve that is the method's own
-NO_SHARES = ("train_loss", "norms", "selection_size")
-UNITS_PER_ONE = 10_000
-
-
 def curves_of(epochs: Sequence[Mapping[str, Any]]) -> Curves:
-    """The curves of a run folder's epochs; a KeyError or TypeError means that they are not those of a run."""
+    """Return the curves of a run folder's epochs; raise `KeyError` or `TypeError` if they are not those of a run."""
     judged = [record["judged"] for record in epochs]
     selections = [record["selection"] for record in epochs]
-    several = len(_names(judged)) > 1
+    several = judged if len(_names(judged)) > 1 else []
     return Curves(
         train_loss=tuple(significant(record["train_loss"]) for record in epochs),
         validation_accuracy=tuple(share(record["validation_accuracy"]) for record in epochs),
         test_accuracy=tuple(share(record["test_accuracy"]) for record in epochs),
-        judged_test_accuracy=_by_name(judged, lambda network: network["test_accuracy"], share) if several else {},
+        judged_test_accuracy=_by_name(several, lambda network: network["test_accuracy"], share),
+        judged_validation_accuracy=_by_name(several, lambda network: network["validation_accuracy"], share),
         memorised=_by_name(judged, lambda network: network.get("memorised"), share),
         norms=_by_name([record["norms"] for record in epochs], lambda norm: norm, significant),
         selection_precision=_by_name(selections, lambda picked: picked["precision"], share),
@@ -74,37 +78,38 @@ def curves_of(epochs: Sequence[Mapping[str, Any]]) -> Curves:
 
 
 def curves_from_json(plain: Mapping[str, Any]) -> Curves:
-    """The curves that `to_json` wrote; a KeyError, TypeError or ValueError means that it did not."""
-    single: dict[str, Any] = {name: _curve(name, plain[name]) for name in SINGLE}
-    named: dict[str, Any] = {
+    """Return the curves that `to_json` wrote; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
+    single: dict[str, Any] = {name: _from_plain(name, plain[name]) for name in SINGLE}
+    named: dict[str, dict[str, Any]] = {
         name: {
-            key: _curve(name, plain[AS_REPORTED] if curve == AS_REPORTED else curve) for key, curve in curves.items()
+            key: _from_plain(name, plain[curve] if curve == AS_REPORTED.get(name) else curve)
+            for key, curve in plain.get(name, {}).items()
         }
-        for name, curves in ((name, plain.get(name, {})) for name in NAMED)
+        for name in NAMED
     }
-    lengths = {len(curve) for curve in [*single.values(), *(c for curves in named.values() for c in curves.values())]}
+    lengths = {len(curve) for curves in (single, *named.values()) for curve in curves.values()}
     if len(lengths) > 1:
         raise ValueError(f"curves of {', '.join(map(str, sorted(lengths)))} epochs")
     return Curves(**single, **named)
 
 
 def share(value: float) -> float:
-    """Four digits after the point."""
+    """Round to four decimals."""
     return round(value * UNITS_PER_ONE) / UNITS_PER_ONE
 
 
 def significant(value: float) -> float:
-    """Three significant digits."""
+    """Round to three significant digits."""
     return float(f"{value:.3g}")
 
 
-def _plain(name: str, curve: BrokenCurve) -> list[float | None]:
+def _to_plain(name: str, curve: BrokenCurve) -> list[float | None]:
     if name in NO_SHARES:
         return list(curve)
     return [None if value is None else round(value * UNITS_PER_ONE) for value in curve]
 
 
-def _curve(name: str, plain: Sequence[float | None]) -> Any:
+def _from_plain(name: str, plain: Sequence[float | None]) -> Any:
     unit = 1 if name in NO_SHARES else UNITS_PER_ONE
     return tuple(None if value is None else value / unit for value in plain)
 
@@ -112,7 +117,7 @@ def _curve(name: str, plain: Sequence[float | None]) -> Any:
 def _by_name(
     epochs: Sequence[Mapping[str, Any]], value_of: Callable[[Any], Any], rounded: Callable[[float], float]
 ) -> dict[str, BrokenCurve]:
-    """A curve for each name that occurs; None where it has no value, and no curve where it never has one."""
+    """Return a curve for each name that has a value in some epoch."""
     found = {name: [value_of(epoch[name]) if name in epoch else None for epoch in epochs] for name in _names(epochs)}
     return {
         name: tuple(None if value is None else rounded(value) for value in values)
@@ -122,5 +127,5 @@ def _by_name(
 
 
 def _names(epochs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """In the order in which they first occur."""
+    """Return the keys in the order in which they first occur."""
     return list(dict.fromkeys(name for epoch in epochs for name in epoch))

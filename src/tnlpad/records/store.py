@@ -1,17 +1,13 @@
-"""A run's folder, written so that a kill at any instant loses at most the epoch in progress.
+"""Run folders: records that survive a kill at any moment and lose at most the epoch in progress.
 
-    config.json     first, by rename: what the run is
+    config.json     written first: the configuration of the run
     epochs.jsonl    one line per finished epoch, appended
-    summary.json    last, by rename: its presence means that the run is finished
-    lock            held by the one process that works on the run, released by the system when it dies
-    error.txt       where a failure came from that nobody expected, until the run is finished after all
+    summary.json    written last: its presence means that the run is finished
+    lock            held by the one process that works on the run
+    error.txt       traceback of an unexpected failure, removed when the run finishes
 
-`checkpoint.pt` and `model.safetensors` lie beside them and are written by those who know torch. A line that was cut off
-in the middle counts as not written; anything else that cannot be read is reported and not used.
-
-Whether a finished run is whole: one answer for whoever trains, plans a grid or reports.
-
-What the epochs hold is left to those who draw curves: they are counted, since there may be thousands of runs.
+Other modules write `checkpoint.pt` and `model.safetensors` beside them. A last line without its end counts as not
+written. Any other unreadable content raises `RecordError`.
 """
 
 import json
@@ -25,24 +21,19 @@ from tnlpad.atomic_files import write_by_rename
 
 Record = dict[str, Any]
 
-SECONDS_TO_BEAR_A_LOOK = 0.5  # `in_use` holds the lock for an instant
+LOCK_TIMEOUT_SECONDS = 0.5  # `in_use` holds the lock for an instant
 
 
 class RecordError(Exception):
-    """A record that is damaged, in use, or not what it should be; the message names the file and the way out."""
+    """A record is damaged, in use, or of another run. The message names the file and what to do."""
 
 
 class RunInUse(RecordError):
     """Another process is working on the run."""
 
 
-def to_json(value: Mapping[str, Any]) -> bytes:
-    """NaN and infinity are refused: they are not JSON, and a record should not hold them."""
-    return (json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
-
-
 class RunFolder:
-    """Reads and writes one run's records."""
+    """Reads and writes the records of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -63,20 +54,20 @@ class RunFolder:
         return self.summary_file.exists()
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Make the folder and say what the run is; an existing configuration must be the same one."""
+        """Create the folder and write the configuration; an existing one must be equal."""
         self._make()
-        self._sweep()
+        for leftover in self.path.glob(".*.tmp"):  # of killed processes: the caller holds the lock
+            leftover.unlink()
         if self.begun:
             self.check_config(config)
         else:
             write_by_rename(self.config_file, to_json(config))
 
     def check_config(self, config: Mapping[str, Any]) -> None:
-        """Refuse a folder that holds another run than the one asked for."""
+        """Raise `RecordError` if the folder holds a run with another configuration."""
         if self.config() != json.loads(json.dumps(config)):
             raise RecordError(
-                f"{self.config_file} describes another run than the one asked for. Move the folder away, or choose "
-                "another --out."
+                f"{self.config_file} describes another run. Move the folder away, or choose another --out."
             )
 
     def config(self) -> Record:
@@ -86,11 +77,11 @@ class RunFolder:
         return read_json(self.summary_file)
 
     def epochs(self) -> list[Record]:
-        """The finished epochs in order; a last line without its end is one that was being written."""
+        """Return the records of the finished epochs, in order."""
         records = []
         for number, line in enumerate(self._lines(), start=1):
             try:
-                record = json.loads(line, parse_constant=_no_number)
+                record = json.loads(line, parse_constant=_refuse_constant)
             except ValueError as error:
                 raise _damaged(self.epochs_file, f"line {number}: {error}") from error
             if not isinstance(record, dict) or record.get("epoch") != number:
@@ -100,11 +91,11 @@ class RunFolder:
 
     @property
     def epoch_count(self) -> int:
-        """How many finished epochs there are; what they hold is not looked at, since there may be thousands of runs."""
+        """Number of finished epochs, counted without parsing them."""
         return self._written().count(b"\n")
 
     def append_epoch(self, record: Mapping[str, Any]) -> None:
-        """Add a line; it counts from the moment its line end is on disk."""
+        """Append a line; it counts once its line end is on disk."""
         line = json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
         before = self.epochs_file.stat().st_size if self.epochs_file.exists() else None
         try:
@@ -113,14 +104,14 @@ class RunFolder:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
-            # On a full disk the line may be there in part, or in whole but not for good.
+            # On a full disk, part of the line may have been written.
             with suppress(OSError):
                 self.epochs_file.unlink() if before is None else os.truncate(self.epochs_file, before)
             raise
 
     def keep_epochs(self, count: int) -> None:
-        """Forget what was written after epoch `count`, such as a line cut off in the middle."""
-        known = len(self.epochs())  # reports damage
+        """Remove everything after epoch `count`, including a partial line."""
+        known = len(self.epochs())  # raises if a line is damaged
         if known < count:
             raise _damaged(self.epochs_file, f"{known} epochs, but the checkpoint was taken after epoch {count}")
         content = b"".join(line + b"\n" for line in self._lines()[:count])
@@ -128,7 +119,7 @@ class RunFolder:
             write_by_rename(self.epochs_file, content)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Declare the run finished."""
+        """Write the summary, which marks the run as finished."""
         if self.finished:
             raise RecordError(
                 f"{self.summary_file} exists already, and a finished run is never overwritten. Choose another --out to "
@@ -138,22 +129,22 @@ class RunFolder:
         write_by_rename(self.summary_file, to_json(summary))
 
     def keep_error(self, text: str) -> Path:
-        """Keep where a failure came from, for whoever has to find its cause."""
+        """Store the traceback of a failure and return its file."""
         self._make()
         write_by_rename(self.error_file, text.encode())
         return self.error_file
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Only one process works on a run; the lock dies with its process, however it dies."""
+        """Hold the lock of the run. The system releases it when the process dies."""
         from filelock import FileLock, Timeout
 
         self._make()
         lock = FileLock(self.lock_file)
         try:
-            lock.acquire(timeout=SECONDS_TO_BEAR_A_LOOK, poll_interval=SECONDS_TO_BEAR_A_LOOK / 10)
+            lock.acquire(timeout=LOCK_TIMEOUT_SECONDS, poll_interval=LOCK_TIMEOUT_SECONDS / 10)
         except Timeout as error:
-            raise RunInUse(f"{self.path} is being worked on by another process. Wait for it, or stop it.") from error
+            raise RunInUse(f"{self.path} is in use by another process. Wait for it, or stop it.") from error
         try:
             yield
         finally:
@@ -161,7 +152,7 @@ class RunFolder:
 
     @property
     def in_use(self) -> bool:
-        """Whether a process is working on the run at this moment."""
+        """Whether another process holds the lock."""
         from filelock import FileLock, Timeout
 
         if not self.lock_file.exists():
@@ -180,13 +171,8 @@ class RunFolder:
                 f"{self.path}: a file is in the way of this run's folder. Choose another --out."
             ) from error
 
-    def _sweep(self) -> None:
-        """Remove what killed processes were writing; called by the holder of the lock, so nobody writes now."""
-        for leftover in self.path.glob(".*.tmp"):
-            leftover.unlink()
-
     def _lines(self) -> list[bytes]:
-        """The complete lines, without their ends."""
+        """Return the complete lines, without their ends."""
         return self._written().split(b"\n")[:-1]
 
     def _written(self) -> bytes:
@@ -199,21 +185,26 @@ class RunFolder:
 
 
 def find_runs(root: Path) -> Iterator[RunFolder]:
-    """Every run folder directly within `root`, in the order of their names."""
+    """Yield every run folder directly within `root`, sorted by name."""
     if root.is_dir():
         for path in sorted(root.iterdir()):
             if (path / "config.json").is_file():
                 yield RunFolder(path)
 
 
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """Encode a record; NaN and infinity raise `ValueError`, since JSON has neither."""
+    return (json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
 def read_json(path: Path) -> Record:
-    """A JSON object; what is missing or damaged is reported with the way out."""
+    """Read a JSON object; raise `RecordError` if it is missing or damaged."""
     try:
-        value = json.loads(path.read_bytes(), parse_constant=_no_number)
+        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
     except FileNotFoundError as error:
         raise RecordError(
-            f"{path} does not exist: this is no run, or one that has not come so far. Check the folder, or run the "
-            "command that makes it."
+            f"{path} does not exist: the folder holds no run, or one that is not finished. Check the folder, or run "
+            "the command that creates it."
         ) from error
     except (ValueError, OSError) as error:
         raise _damaged(path, str(error)) from error
@@ -222,55 +213,23 @@ def read_json(path: Path) -> Record:
     return value
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _damaged(path: Path, reason: str) -> RecordError:
-    return RecordError(
-        f"{path} is damaged ({reason}) and is not used. Restore it, or remove the run's folder to start anew."
-    )
+    return RecordError(f"{path} is damaged ({reason}). Restore it, or remove the run's folder to start again.")
 
 
-def finished_summary(folder: RunFolder) -> Record:
-    """The summary of a finished run; a `RecordError` says which part of the run is damaged, lost or another run's."""
-    summary = folder.summary()
-    if problem := problem_of(summary):
-        raise RecordError(
-            f"{folder.summary_file} is damaged ({problem}) and is not used. Restore it, or remove the run's folder to "
-            "start anew."
-        )
-    if summary["run_id"] != folder.path.name or summary["config"] != folder.config():
-        raise RecordError(
-            f"{folder.summary_file} is the summary of another run than the folder's. Restore it, or remove the folder "
-            "to start anew."
-        )
-    if lost := _lost(folder, summary):
-        raise RecordError(
-            f"{folder.path} is damaged: its summary says that it is finished, but {lost}. Restore what is missing, or "
-            "remove the folder to start anew."
-        )
-    return summary
+# The summary of a finished run ----------------------------------------------------------------------------------------
 
-
-def _lost(folder: RunFolder, summary: Mapping[str, Any]) -> str | None:
-    if (epochs := folder.epoch_count) != summary["epochs_run"]:
-        return f"{folder.epochs_file.name} has {epochs} of {summary['epochs_run']} epochs"
-    return None if folder.model_file.exists() else f"there is no {folder.model_file.name}"
-
-
-# The summary ----------------------------------------------------------------------------------------------------------
-
-KEYS: dict[str, type | tuple[type, ...]] = {
-    "run_id": str,
-    "config": dict,
-    "settings": dict,
-    "chosen": dict,
-    "last": dict,
-    "selection": str,
+# Keys that tables and figures rely on, with their types.
+SUMMARY_TYPES: dict[str, type] = {
+    **dict.fromkeys(("run_id", "selection"), str),
+    **dict.fromkeys(("config", "settings", "chosen", "last"), dict),
     "epochs_run": int,
 }
-FIELDS: dict[str, type] = {
+CONFIG_TYPES: dict[str, type] = {
     **dict.fromkeys(("dataset", "noise", "protocol", "method", "network"), str),
     "seed": int,
     "options": dict,
@@ -278,39 +237,55 @@ FIELDS: dict[str, type] = {
 }
 
 
-def problem_of(summary: Any) -> str | None:
-    """Why this is not the summary of a run; what tables and figures rely on is looked at, and nothing else."""
+def finished_summary(folder: RunFolder) -> Record:
+    """Return the summary of a finished run; raise `RecordError` if the run is damaged or incomplete."""
+    summary = folder.summary()
+    if problem := summary_problem(summary):
+        raise _damaged(folder.summary_file, problem)
+    if summary["run_id"] != folder.path.name or summary["config"] != folder.config():
+        raise RecordError(
+            f"{folder.summary_file} is the summary of another run. Restore it, or remove the folder to start again."
+        )
+    missing = None
+    if (epochs := folder.epoch_count) != summary["epochs_run"]:
+        missing = f"{folder.epochs_file.name} has {epochs} of {summary['epochs_run']} epochs"
+    elif not folder.model_file.exists():
+        missing = f"there is no {folder.model_file.name}"
+    if missing:
+        raise RecordError(
+            f"{folder.path} is damaged: it has a summary, but {missing}. Restore the files, or remove the folder to "
+            "start again."
+        )
+    return summary
+
+
+def summary_problem(summary: Any) -> str | None:
+    """Return why this is not the summary of a run, or None. Keys that no table or figure uses are not checked."""
     if not isinstance(summary, dict):
-        return "its summary is no JSON object"
-    for key, kind in KEYS.items():
+        return "its summary is not a JSON object"
+    for key, kind in SUMMARY_TYPES.items():
         if not isinstance(summary.get(key), kind):
             return f"{key} is missing or of the wrong type"
     samples = summary.get("samples", {})  # earlier versions wrote none
     if not isinstance(samples, dict) or not isinstance(samples.get("train", 0), int):
-        return "samples.train is no number"
-    return (
-        _problem_of_config(summary["config"]) or _problem_of_end(summary, "chosen") or _problem_of_end(summary, "last")
-    )
+        return "samples.train is not a number"
+    for key, kind in CONFIG_TYPES.items():
+        if not isinstance(summary["config"].get(key), kind):
+            return f"config.{key} is missing or of the wrong type"
+    return _epoch_problem(summary, "chosen") or _epoch_problem(summary, "last")
 
 
-def _problem_of_config(config: Mapping[str, Any]) -> str | None:
-    for name, kind in FIELDS.items():
-        if not isinstance(config.get(name), kind):
-            return f"config.{name} is missing or of the wrong type"
-    return None
-
-
-def _problem_of_end(summary: Mapping[str, Any], end: str) -> str | None:
-    epoch = summary[end].get("epoch")
+def _epoch_problem(summary: Mapping[str, Any], key: str) -> str | None:
+    epoch = summary[key].get("epoch")
     if not isinstance(epoch, int):
-        return f"{end}.epoch is missing or no number"
+        return f"{key}.epoch is missing or not a number"
     if not 1 <= epoch <= summary["epochs_run"]:
-        return f"{end}.epoch is {epoch}, and there are {summary['epochs_run']}"
+        return f"{key}.epoch is {epoch}, and the run has {summary['epochs_run']} epochs"
     own_data = "data" in summary["config"]
     for name in ("validation_accuracy", "test_accuracy"):
-        value = summary[end].get(name)
-        if own_data and name == "test_accuracy" and value is None:  # they need not have a test part
+        value = summary[key].get(name)
+        if own_data and name == "test_accuracy" and value is None:  # own data may have no test part
             continue
         if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            return f"{end}.{name} is {value!r}, which is no share"
+            return f"{key}.{name} is {value!r}, not a number from 0 to 1"
     return None
