@@ -238,5 +238,5 @@ def test_a_run_with_labels_from_a_file_is_not_archived(tmp_path):
     folder.config_file.write_text(json.dumps(summary["config"]))
     result = run(tmp_path / "runs", "--archive", tmp_path / "kept")
     assert result.exit_code == 3
-    assert "labels of a file" in result.stderr
+    assert "are not archived" in result.stderr
     assert list((tmp_path / "kept").iterdir()) == []

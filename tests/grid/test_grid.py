@@ -225,7 +225,7 @@ def test_a_run_of_another_process_is_left_to_it(tmp_path, monkeypatch):
 def test_a_run_that_another_process_takes_at_the_last_moment(tmp_path, monkeypatch):
     config = small()
     monkeypatch.setattr(RunFolder, "in_use", False)
-    monkeypatch.setattr("tnlpad.records.store.SECONDS_TO_BEAR_A_LOOK", 0)
+    monkeypatch.setattr("tnlpad.records.store.LOCK_TIMEOUT_SECONDS", 0)
     with RunFolder(tmp_path / config.run_id).lock():
         assert carry_out(job(config, tmp_path)) == Result("busy")
 

@@ -561,7 +561,7 @@ def test_a_checkpoint_left_by_a_kill_after_the_end_goes(tmp_path):
 
 def test_a_run_in_use_is_refused(tmp_path):
     folder = RunFolder(tmp_path / small().run_id)
-    with folder.lock(), pytest.raises(RecordError, match="worked on by another process"):
+    with folder.lock(), pytest.raises(RecordError, match="in use by another process"):
         run(small(), tmp_path)
     assert run(small(), tmp_path).finished
 
