@@ -2,7 +2,7 @@
 
 - standard: torch's fused SGD on an ordinary network
 - decomposition: `tnlpad.Decomposition` over the same SGD on the same network
-- two-branch: every layer run twice, penalties by autograd, as in the authors' code (`tnlpad.core.reference`)
+- two-branch: every layer run twice, penalties by autograd, as in the authors' code (`tests.core.reference`)
 
 On a CPU the steps run eagerly in float32. On a GPU each variant is compiled, channels-last and bfloat16 (autocast), and
 its whole step (forward, backward, update) is captured in a CUDA graph. Machines are noisy, so the variants take turns
@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.machine import captured, leave, machine, ratio, seconds, versions
+from tests.core.reference import Penalties, branches, two_branch
 from tnlpad import Decomposition, parameter_groups
 from tnlpad.core.penalties import LinearGrowth, PowerDecay
-from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.networks import NETWORKS
 
 VARIANTS = ("standard", "decomposition", "two-branch")

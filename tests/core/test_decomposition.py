@@ -1,4 +1,4 @@
-"""How the optimizer behaves in a user's hands: modes, epochs, saving, closures, mixed precision, groups."""
+"""The optimizer as users use it: modes, epochs, saving, closures, mixed precision, groups."""
 
 import copy
 import io
@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
 from tnlpad import Decomposition, parameter_groups
-from tnlpad.core.penalties import Constant
+from tnlpad.core.penalties import Constant, LinearGrowth
 
 # The weights the model holds
 
@@ -151,7 +151,7 @@ def test_steps_per_epoch_equals_calling_start_epoch():
     train(b, by_itself, data)
     assert by_itself.epoch == by_hand.epoch == 3
     assert all_equal(everything(a, by_hand), everything(b, by_itself))
-    with pytest.raises(RuntimeError, match="leave out start_epoch"):
+    with pytest.raises(RuntimeError, match="steps_per_epoch=4"):
         by_itself.start_epoch()
 
 
@@ -401,7 +401,7 @@ def test_add_param_group_later_equals_having_had_it():
     assert all_equal(*runs)
 
 
-def test_an_empty_group_is_borne():
+def test_an_empty_group_is_allowed():
     model = small_network()
     groups = [
         {"params": [], "param_names": []},
@@ -469,3 +469,85 @@ def test_load_hooks_run():
     optimizer.load_state_dict(optimizer.state_dict())
     assert calls == ["before", "after"]
     pickle.dumps(optimizer)  # hooks are left behind, as torch's optimizers do
+
+
+# Arguments and states that are refused
+
+
+def test_wrong_kinds_of_arguments_say_what_is_wanted():
+    weight = nn.Parameter(torch.ones(3))
+    with pytest.raises(TypeError, match="single tensor"):
+        Decomposition(weight, torch.optim.SGD, lr=0.1)
+    with pytest.raises(TypeError, match="base is SGD"):
+        Decomposition([weight], torch.optim.SGD([weight], lr=0.1))
+    with pytest.raises(ValueError, match="twice in one group"), pytest.warns(UserWarning, match="duplicate"):
+        Decomposition([weight, weight], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="differentiable"):
+        Decomposition([weight], torch.optim.SGD, lr=0.1, differentiable=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"c1": -1e-4}, "c1=-0.0001.*>= 0"),
+        ({"c2": float("nan")}, "c2=nan"),
+        ({"c1": 1e-4, "sigma_penalty": LinearGrowth(1e-3)}, "c1=0.0001 and sigma_penalty=LinearGrowth"),
+        ({"norm": "layer"}, "norm='layer'"),
+        ({"gamma_update": "prox"}, "gamma_update='prox'"),
+        ({"gamma_lr_scale": -1.0}, "gamma_lr_scale=-1.0"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch=0"),
+        ({"lr": -1.0}, "learning rate"),
+        ({"momentums": 0.9}, "momentums"),
+        ({"gamma_update": "proximal", "nesterov": True}, "nesterov=False"),
+        ({"gamma_update": "proximal", "maximize": True}, "maximize=False"),
+        ({"gamma_update": "proximal", "momentum": 1.0}, "momentum < 1"),
+    ],
+)
+def test_invalid_arguments(options, message):
+    settings = {"lr": 0.1, "momentum": 0.9, **options}
+    with pytest.raises((ValueError, TypeError), match=message):
+        Decomposition(parameter_groups(small_network()), torch.optim.SGD, **settings)
+
+
+def test_lbfgs_is_refused():
+    with pytest.raises(ValueError, match="LBFGS"):
+        Decomposition([nn.Parameter(torch.ones(2))], torch.optim.LBFGS)
+
+
+def test_an_empty_or_frozen_decomposition_is_refused():
+    model = small_network()
+    with pytest.raises(ValueError, match="No parameter is decomposed"):
+        Decomposition([{"params": list(model.parameters()), "decompose": False}], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="empty parameter list"):
+        Decomposition([], torch.optim.SGD, lr=0.1)
+    frozen = nn.Parameter(torch.ones(3), requires_grad=False)
+    with pytest.raises(ValueError, match="requires no gradient"):
+        Decomposition([frozen], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="complex64"):
+        Decomposition([nn.Parameter(torch.ones(3, dtype=torch.complex64))], torch.optim.SGD, lr=0.1)
+
+
+def test_a_state_of_another_base_is_refused_and_changes_nothing():
+    model = small_network()
+    optimizer = sgd(model)
+    before = [t.clone() for t in everything(model, optimizer)]
+    with pytest.raises(ValueError, match=r"AdamW.*SGD"):
+        optimizer.load_state_dict(adamw(small_network()).state_dict())
+    assert all_equal(before, everything(model, optimizer))
+
+
+def test_a_state_of_another_model_or_optimizer_is_refused_and_changes_nothing():
+    model = small_network()
+    optimizer = sgd(model)
+    before = [t.clone() for t in everything(model, optimizer)]
+    other = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), nn.BatchNorm1d(4)).double()
+    with pytest.raises(ValueError, match="another model"):
+        optimizer.load_state_dict(sgd(other).state_dict())
+    with pytest.raises(ValueError, match="base, decomposition is missing"):
+        optimizer.load_state_dict(torch.optim.SGD(model.parameters(), lr=0.1).state_dict())
+    everything_decomposed = Decomposition(
+        parameter_groups(small_network(), decompose="all"), torch.optim.SGD, lr=0.1
+    ).state_dict()
+    with pytest.raises(ValueError, match="another choice"):
+        optimizer.load_state_dict(everything_decomposed)
+    assert all_equal(before, everything(model, optimizer))

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from tests.core.problems import batches, named_parts, parts, sgd, small_network, train
+from tests.core.reference import Penalties, TwoBranch, TwoLeaves, branches, two_branch
 from tnlpad import Decomposition, parameter_groups
 from tnlpad.core.penalties import Constant, LinearGrowth, PowerDecay
-from tnlpad.core.reference import Penalties, TwoBranch, TwoLeaves, branches, two_branch
 
 STEPS, EPOCH = 100, 10
 SIGMA_PENALTY, GAMMA_PENALTY = LinearGrowth(0.05), PowerDecay(0.6)

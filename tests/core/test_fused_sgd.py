@@ -1,21 +1,160 @@
-"""The one-pass CUDA update against the general one, inside and outside a CUDA graph."""
+"""The one-pass CUDA update: when it is used, with a stand-in; against the general one; and in a CUDA graph."""
 
 import copy
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from tests.core.problems import batches, parts, sgd, small_network, train
+from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
 from tnlpad import Decomposition, parameter_groups
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+
+class Kernel:
+    """Records its calls and changes nothing but the ordinary parameters."""
+
+    def __init__(self, all_parts, base, global_norm):
+        self.all_parts, self.base, self.global_norm = all_parts, base, global_norm
+        self.calls, self.accepting = [], True
+
+    def step(self, beta):
+        if self.accepting:
+            self.calls.append("step")
+            self.base.step()
+        return self.accepting
+
+    def measure(self):
+        self.calls.append("measure")
 
 
-def on_gpu(count, dtype=torch.float32):
+@pytest.fixture
+def with_kernel(monkeypatch):
+    stand_in = SimpleNamespace(FusedSGD=Kernel, fits=lambda all_parts: True)
+    monkeypatch.setitem(sys.modules, "tnlpad.core.fused_sgd", stand_in)
+
+
+def trained(**options):
+    model = small_network()
+    optimizer = sgd(model, **options)
+    optimizer._can_fuse = True
+    train(model, optimizer, batches(2), epoch_length=2)
+    return model, optimizer
+
+
+def test_a_cpu_has_no_kernel():
+    assert not sgd(small_network())._can_fuse
+
+
+def test_the_kernel_updates_in_place_of_the_general_step(with_kernel):
+    model, optimizer = trained(norm="tensor")
+    kernel = optimizer._fused
+    assert not kernel.global_norm
+    assert kernel.all_parts is optimizer._parts
+    optimizer.start_epoch()
+    assert kernel.calls == ["step", "step", "measure"]
+    assert optimizer.steps == 2
+    assert not torch.equal(model[1].weight, small_network()[1].weight)  # the ordinary parameters, by the base
+
+
+def test_a_step_that_does_not_fit_is_the_general_one_and_the_norms_are_measured_again(with_kernel):
+    model, optimizer = trained()
+    kernel = optimizer._fused
+    before = [tensor.clone() for tensor in everything(model, optimizer)]
+    kernel.accepting = False
+    train(model, optimizer, batches(1))
+    assert kernel.calls == ["step", "step", "measure"]
+    assert not all_equal(before, everything(model, optimizer))
+
+
+def add_group(model, optimizer):
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))], "param_names": ["extra"]})
+
+
+def load(model, optimizer):
+    optimizer.load_state_dict(optimizer.state_dict())
+
+
+def adopt(model, optimizer):
+    optimizer.adopt_weights()
+
+
+def move(model, optimizer):
+    model[0].weight.data = model[0].weight.data.clone()
+    optimizer.start_epoch()
+
+
+@pytest.mark.parametrize("action", [add_group, load, adopt, move])
+def test_it_is_rebuilt_when_tensors_move_or_groups_are_added(with_kernel, action):
+    model, optimizer = trained()
+    before = optimizer._fused
+    action(model, optimizer)
+    assert optimizer._fused is None
+    train(model, optimizer, batches(1))
+    assert optimizer._fused is not before
+
+
+def test_copies_have_no_kernel(with_kernel):
+    model, optimizer = trained()
+    assert copy.deepcopy((model, optimizer))[1]._fused is None
+    assert optimizer._fused is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "fitting"),
+    [
+        (torch.float32, {}, True),
+        (torch.bfloat16, {}, True),
+        (torch.float64, {}, False),
+        (torch.float32, {"dampening": 0.1}, False),
+        (torch.float32, {"weight_decay": torch.tensor(1e-3)}, False),
+    ],
+)
+def test_it_is_for_parts_in_single_precision_and_plain_options(dtype, options, fitting):
+    fused_sgd = pytest.importorskip("tnlpad.core.fused_sgd")
+    assert fused_sgd.fits(sgd(small_network(dtype), **options)._parts) == fitting
+
+
+@pytest.mark.parametrize("change", ["gradient", "dampening"])
+def test_it_refuses_a_step_whose_gradients_or_options_do_not_fit(change):
+    fused_sgd = pytest.importorskip("tnlpad.core.fused_sgd")
+    optimizer = sgd(small_network(torch.float32))
+    kernel = SimpleNamespace(weights=optimizer._parts[0].weights, all_parts=optimizer._parts)
+    for weight in kernel.weights:
+        weight.grad = torch.ones_like(weight)
+    if change == "gradient":
+        kernel.weights[0].grad = None
+    else:
+        optimizer.param_groups[0]["dampening"] = 0.1
+    assert not fused_sgd.FusedSGD.step(kernel, optimizer._beta)
+
+
+def test_it_is_for_sgd_with_the_subgradient_update_where_there_is_triton(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr("tnlpad.core.decomposition.find_spec", lambda name: object())
+    network = small_network()
+    assert sgd(network)._can_fuse
+    assert not sgd(network, gamma_update="proximal")._can_fuse
+    assert not adamw(network)._can_fuse
+    monkeypatch.setattr("tnlpad.core.decomposition.find_spec", lambda name: None)
+    assert not sgd(network)._can_fuse
+
+
+# On a GPU
+
+
+def on_gpu(test):
+    for mark in (
+        pytest.mark.gpu,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+        pytest.mark.usefixtures("deterministic"),
+    ):
+        test = mark(test)
+    return test
+
+
+def batches_on_gpu(count, dtype=torch.float32):
     return [(x.cuda(), y.cuda()) for x, y in batches(count, dtype)]
 
 
@@ -23,11 +162,11 @@ def build(fused=True, seed=0, dtype=torch.float32, fused_base=None, **options):
     model = small_network(dtype, seed).cuda().to(memory_format=torch.channels_last)
     optimizer = sgd(model, fused=fused_base, **options)
     if not fused:
-        optimizer._one_pass.step = lambda *_: False
+        optimizer._can_fuse = False
     return model, optimizer
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def deterministic(monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
@@ -35,6 +174,7 @@ def deterministic(monkeypatch):
     torch.use_deterministic_algorithms(False)
 
 
+@on_gpu
 @pytest.mark.parametrize("norm", ["global", "tensor"])
 @pytest.mark.parametrize(
     "options",
@@ -63,8 +203,8 @@ def test_equals_the_general_update(norm, options):
                 b.grad = a.grad.clone()
             for o in (fused, optimizer):
                 o.step()
-    assert fused._one_pass.kernel is not None
-    assert optimizer._one_pass.kernel is None
+    assert fused._fused is not None
+    assert optimizer._fused is None
     for name in ("sigma", "gamma", "anchor"):
         for a, b in zip(parts(fused, name), parts(optimizer, name), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
@@ -73,6 +213,7 @@ def test_equals_the_general_update(norm, options):
         assert torch.equal(w, s + g)
 
 
+@on_gpu
 def test_several_groups_share_the_global_norm():
     results = []
     for fused in (True, False):
@@ -92,15 +233,17 @@ def test_several_groups_share_the_global_norm():
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+@on_gpu
 def test_bfloat16_weights_get_the_rounded_sum():
     model, optimizer = build(dtype=torch.bfloat16)
-    train(model, optimizer, on_gpu(3, torch.bfloat16), epoch_length=3)
-    assert optimizer._one_pass.kernel is not None
+    train(model, optimizer, batches_on_gpu(3, torch.bfloat16), epoch_length=3)
+    assert optimizer._fused is not None
     weights = optimizer.param_groups[0]["params"]
     for w, s, g in zip(weights, parts(optimizer, "sigma"), parts(optimizer, "gamma"), strict=True):
         assert torch.equal(w, (s + g).bfloat16())
 
 
+@on_gpu
 def test_unaligned_and_missing_gradients():
     model, optimizer = build()
     twin, general = build(fused=False)
@@ -125,9 +268,10 @@ def build_adamw(seed=0):
     return model, Decomposition(parameter_groups(model), torch.optim.AdamW, lr=1e-3, c1=0.05, c2=0.6)
 
 
+@on_gpu
 @pytest.mark.parametrize("build_one", [build, build_adamw])
 def test_saving_and_loading_in_the_middle_of_an_epoch_is_bit_equal(build_one):
-    data = on_gpu(30)
+    data = batches_on_gpu(30)
     model, optimizer = build_one()
     train(model, optimizer, data[:10], epoch_length=7)
     saved = copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
@@ -137,12 +281,13 @@ def test_saving_and_loading_in_the_middle_of_an_epoch_is_bit_equal(build_one):
     assert train(model, optimizer, data[10:]) == train(again, resumed, data[10:])
     for name in ("sigma", "gamma", "anchor"):
         assert all(torch.equal(a, b) for a, b in zip(parts(optimizer, name), parts(resumed, name), strict=True))
-    assert (resumed._one_pass.kernel is not None) == (build_one is build)
+    assert (resumed._fused is not None) == (build_one is build)
 
 
+@on_gpu
 def test_a_state_saved_on_the_gpu_loads_on_the_cpu():
     model, optimizer = build()
-    train(model, optimizer, on_gpu(4), epoch_length=4)
+    train(model, optimizer, batches_on_gpu(4), epoch_length=4)
     on_cpu = small_network(torch.float32)
     other = sgd(on_cpu)
     other.load_state_dict(optimizer.state_dict())
@@ -150,6 +295,7 @@ def test_a_state_saved_on_the_gpu_loads_on_the_cpu():
     assert other.steps == 6
 
 
+@on_gpu
 def test_a_contiguous_state_loads_into_a_channels_last_model():
     source = small_network(torch.float32)
     saved = sgd(source)
@@ -167,8 +313,9 @@ def test_a_contiguous_state_loads_into_a_channels_last_model():
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+@on_gpu
 def test_a_captured_step_follows_epochs_learning_rate_and_evaluation():
-    data = on_gpu(24)
+    data = batches_on_gpu(24)
     eager_model, eager = build(lr=torch.tensor(0.05, device="cuda"), fused_base=True)
     model, optimizer = build(lr=torch.tensor(0.05, device="cuda"), fused_base=True)
     images, labels = data[0][0].clone(), data[0][1].clone()
@@ -222,12 +369,13 @@ def test_a_captured_step_follows_epochs_learning_rate_and_evaluation():
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+@on_gpu
 @pytest.mark.parametrize(
     ("lr", "message"), [(0.05, r"lr=torch\.tensor"), (torch.tensor(0.05), r"lr=torch\.tensor"), ("cuda", "fused=True")]
 )
 def test_what_cannot_be_captured_says_so(lr, message):
     model, optimizer = build(lr=torch.tensor(0.05, device="cuda") if lr == "cuda" else lr)
-    train(model, optimizer, on_gpu(2), epoch_length=2)
+    train(model, optimizer, batches_on_gpu(2), epoch_length=2)
     for p in model.parameters():
         p.grad = torch.ones_like(p)
     graph = torch.cuda.CUDAGraph()

@@ -1,11 +1,15 @@
-"""The watch over who writes the weights."""
+"""Decomposed groups: writes from outside, options in the base optimizer, checks."""
 
 import copy
 
 import pytest
 import torch
+from torch import nn
 
-from tests.core.problems import all_equal, batches, parts, sgd, small_network, train
+from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
+from tnlpad import Decomposition, parameter_groups
+
+# Weights written by other code
 
 
 def outside_load(model):
@@ -50,7 +54,7 @@ def test_weights_changed_from_outside_raise(change, action):
     optimizer.start_epoch()
     train(model, optimizer, batches(2))
     change(model)
-    with pytest.raises(RuntimeError, match=r"0\.weight .* changed or moved from outside.*adopt_weights"):
+    with pytest.raises(RuntimeError, match=r"0\.weight .* changed or moved .*adopt_weights"):
         action(model, optimizer)
 
 
@@ -110,3 +114,215 @@ def test_low_precision_models_keep_their_parts_in_single_precision():
     with optimizer.sigma_weights():
         for w, s in zip(optimizer.param_groups[0]["params"], parts(optimizer, "sigma"), strict=True):
             assert torch.equal(w, s.bfloat16())
+
+
+# Options in the base optimizer
+
+
+def test_learning_rate_schedulers_reach_both_parts():
+    model = small_network()
+    optimizer = sgd(model, gamma_lr_scale=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(1))
+    scheduler.step()
+    train(model, optimizer, batches(1))
+    assert [group["lr"] for group in optimizer.base.param_groups] == pytest.approx([0.005, 0.0025, 0.005])
+
+
+def test_one_cycle_changes_momentum_too():
+    model = small_network()
+    optimizer = sgd(model)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+    optimizer.start_epoch()
+    train(model, optimizer, batches(1))
+    scheduler.step()
+    train(model, optimizer, batches(1))
+    assert optimizer.base.param_groups[1]["momentum"] == optimizer.param_groups[0]["momentum"] != 0.9
+
+
+def test_a_tensor_learning_rate_can_be_changed_in_place():
+    runs = []
+    for rate in (0.05, torch.tensor(0.05)):
+        model = small_network(torch.float32)
+        optimizer = sgd(model, lr=rate)
+        optimizer.start_epoch()
+        train(model, optimizer, batches(3, torch.float32))
+        for group in optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(0.01)
+            else:
+                group["lr"] = 0.01
+        train(model, optimizer, batches(3, torch.float32))
+        runs.append(everything(model, optimizer))
+    assert all(torch.allclose(a.float(), b.float(), atol=1e-6) for a, b in zip(*runs, strict=True))
+
+
+def test_loading_fills_a_tensor_learning_rate_in_place():
+    rate = torch.tensor(0.05)
+    optimizer = sgd(small_network(), lr=rate)
+    saved = copy.deepcopy(optimizer.state_dict())
+    rate.fill_(0.5)
+    optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] is rate
+    assert rate.item() == pytest.approx(0.05)
+    optimizer.start_epoch()
+    optimizer.step()
+    assert all(group["lr"] is rate for group in optimizer.base.param_groups)
+
+
+def test_a_state_saved_right_after_a_scheduler_s_step_resumes_with_the_new_rate():
+    data = batches(10, torch.float32)
+    model = small_network(torch.float32)
+    optimizer = sgd(model, gamma_lr_scale=0.5)
+    train(model, optimizer, data[:5], epoch_length=5)
+    torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1).step()
+    again = small_network(torch.float32, seed=5)
+    resumed = sgd(again, gamma_lr_scale=0.5)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    again.load_state_dict(model.state_dict())
+    assert train(model, optimizer, data[5:]) == train(again, resumed, data[5:])
+    assert all_equal(everything(model, optimizer), everything(again, resumed))
+
+
+def test_parameter_groups_may_have_options_of_their_own():
+    model = small_network()
+    head = parameter_groups(model[6])
+    body = parameter_groups(model[:6])
+    for group in body:
+        group["lr"] = 0.0
+    optimizer = Decomposition(body + head, torch.optim.SGD, lr=0.1, momentum=0.9)
+    before = [p.clone() for p in model.parameters()]
+    optimizer.start_epoch()
+    train(model, optimizer, batches(3))
+    changed = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
+    assert changed == [False] * 6 + [True] * 2
+
+
+def test_groups_can_be_used_for_a_second_optimizer():
+    model = small_network()
+    groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(0))
+    first = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    second = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    assert all_equal(parts(first, "gamma"), parts(second, "gamma"))
+    assert all(g.any() for g in parts(second, "gamma"))
+
+
+class Counting(torch.optim.SGD):
+    """Keeps a number of its own in its groups, as Prodigy and schedule-free do."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, lr=lr)
+        self.defaults["k"] = 0
+        for group in self.param_groups:
+            group.setdefault("k", 0)
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["k"] += 1
+        return super().step(closure)
+
+
+def test_a_base_may_keep_numbers_in_its_groups():
+    model = small_network()
+    optimizer = Decomposition(parameter_groups(model), Counting, lr=0.1)
+    train(model, optimizer, batches(5), epoch_length=5)
+    assert [group["k"] for group in optimizer.base.param_groups] == [5, 5, 5]
+    again = small_network()
+    resumed = Decomposition(parameter_groups(again), Counting, lr=0.1)
+    resumed.load_state_dict(optimizer.state_dict())
+    train(again, resumed, batches(1))
+    assert [group["k"] for group in resumed.base.param_groups] == [6, 6, 6]
+
+
+def test_a_base_may_refuse_shapes():
+    weight = nn.Parameter(torch.eye(3))
+    optimizer = Decomposition([weight], torch.optim.Muon, lr=0.1)
+    optimizer.start_epoch()
+    weight.grad = torch.ones(3, 3)
+    optimizer.step()
+    assert not torch.equal(weight, torch.eye(3))
+
+
+# Checks
+
+
+def test_proximal_is_for_sgd_with_one_learning_rate():
+    with pytest.raises(ValueError, match="SGD only, not for AdamW"):
+        adamw(small_network(), gamma_update="proximal")
+    model = small_network()
+    groups = parameter_groups(model[:6]) + parameter_groups(model[6])
+    groups[-1]["lr"] = 0.5
+    with pytest.raises(ValueError, match=r"one lr over all decomposed groups, not \[0.1, 0.5\]"):
+        Decomposition(groups, torch.optim.SGD, lr=0.1, gamma_update="proximal")
+    groups[-1]["lr"] = 0.1
+    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1, gamma_update="proximal")
+    optimizer.start_epoch()
+    optimizer.param_groups[-1]["lr"] = 0.2  # as a scheduler might
+    with pytest.raises(ValueError, match="one lr"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ({"params": [nn.Parameter(torch.ones(2), requires_grad=False)]}, "requires no gradient"),
+        ({"params": [nn.Parameter(torch.ones(2))], "lr": 0.9}, "one lr over all"),
+        ({"params": [nn.Parameter(torch.ones(2))], "gamma_lr_scale": float("nan")}, "gamma_lr_scale=nan"),
+    ],
+)
+def test_a_failed_add_param_group_leaves_the_optimizer_usable(group, message):
+    model = small_network()
+    optimizer = sgd(model, gamma_update="proximal")
+    with pytest.raises(ValueError, match=message):
+        optimizer.add_param_group({**group, "param_names": ["extra"]})
+    assert len(optimizer.param_groups) == 2
+    optimizer.state_dict()
+    train(model, optimizer, batches(3), epoch_length=3)
+
+
+def test_groups_cannot_change_their_nature():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    optimizer.param_groups[0]["decompose"] = False
+    with pytest.raises(RuntimeError, match="build a new optimizer"):
+        optimizer.step()
+    optimizer.param_groups[0]["decompose"] = True
+    optimizer.param_groups[0]["params"] = optimizer.param_groups[0]["params"][:1]
+    with pytest.raises(RuntimeError, match="build a new optimizer"):
+        optimizer.step()
+
+
+def test_freezing_a_decomposed_parameter_raises():
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    model[3].requires_grad_(False)
+    with pytest.raises(RuntimeError, match=r"3\.weight .* no longer requires a gradient"):
+        optimizer.step()
+
+
+def test_sparse_gradients_are_refused():
+    embedding = nn.Embedding(5, 2, sparse=True)
+    optimizer = Decomposition(embedding.parameters(), torch.optim.SGD, lr=0.1)
+    optimizer.start_epoch()
+    embedding(torch.tensor([1])).sum().backward()
+    with pytest.raises(RuntimeError, match="sparse=False"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("base", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_refused_step_changes_nothing(base):
+    model = nn.Sequential(nn.Embedding(5, 4, sparse=True), nn.Linear(4, 2))
+    groups = parameter_groups(model, decompose="all")
+    optimizer = Decomposition(groups, base, lr=0.1, steps_per_epoch=1)
+    before = [p.clone() for p in model.parameters()]
+    model(torch.tensor([1])).sum().backward()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="sparse=False"):
+            optimizer.step()
+    assert (optimizer.epoch, optimizer.steps) == (0, 0)
+    optimizer.zero_grad()
+    optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))

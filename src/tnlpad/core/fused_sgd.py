@@ -1,29 +1,28 @@
 """The whole SGD update of σ, γ and w in one pass over memory, for CUDA.
 
 Per element it reads g, σ, γ, the anchor and two momenta and writes σ, γ, w and two momenta: the least the equations in
-`decomposition` allow. The norms that the next step needs are summed in the same pass, while the new values are still in
-registers; each block stores its share, and a second, tiny kernel adds them up in a fixed order, so that a run is
-repeatable to the bit. Nothing returns to the host: learning rate, β1 and β2 are read from device memory, and a captured
-step follows them when they change.
+`decomposition` allow. The same pass sums the norms that the next step needs. Each block stores its partial sums and a
+second, tiny kernel adds them in a fixed order, so a run is bit-for-bit repeatable. Learning rate, β1 and β2 are read
+from device memory, so a captured step follows them when they change.
 
-All tensors go through one launch per parameter group. Their addresses lie in a table on the device; gradients, which
-torch may put elsewhere at every step, have a table of their own that is written again when they move.
+Each parameter group is one launch. The addresses of its tensors are in a table on the device. Gradients, which torch
+may allocate elsewhere at every step, have a table of their own, rewritten when they move.
 """
 
-from collections.abc import MutableMapping, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.optim import Optimizer
 
 from tnlpad.core.parts import Parts, same_layout
 
 BLOCK = 1024
 WARPS = 4
-FOR_CAPTURE = 32  # updates that one graph may hold
+MOST_CAPTURED = 32  # updates in one graph
 
 
 @triton.jit
@@ -34,7 +33,7 @@ def _pointer(addresses, index, TYPE: tl.constexpr, ALIGNED: tl.constexpr):  # ty
 
 @triton.jit
 def _read(pointers, inside, FULL: tl.constexpr):  # type: ignore[no-untyped-def]
-    # A mask whose length is not known to divide by four would forbid 16-byte accesses.
+    # The compiler uses 16-byte accesses only without a mask, unless it knows that the length divides by four.
     return tl.load(pointers) if FULL else tl.load(pointers, mask=inside, other=0.0)
 
 
@@ -91,7 +90,7 @@ def _update(  # type: ignore[no-untyped-def]
     gamma_pull = tl.where(gamma_squared == 0, 0.0, tl.load(beta + 1) / tl.sqrt(gamma_squared))
     rate = tl.load(lr).to(tl.float32)
 
-    # Full blocks go without a mask; the body is written once and compiled for both kinds.
+    # Full blocks need no mask: the body is compiled once with and once without it.
     for FULL in tl.static_range(2):
         if (start + BLOCK <= size) == FULL:
             inside = offsets < size
@@ -142,18 +141,37 @@ def _add_up(partials, first_block, sums, CHUNK: tl.constexpr):  # type: ignore[n
     tl.store(sums + 2 * tensor + 1, tl.sum(gamma))
 
 
-class FusedSGD:
-    """Address tables and block lists of the decomposed weights, built once; `step` and `measure` launch kernels."""
+def fits(all_parts: Sequence[Parts]) -> bool:
+    """Return whether the kernel handles these parts: single precision, one dtype of weights, supported options."""
+    return (
+        len({weight.dtype for parts in all_parts for weight in parts.weights}) == 1
+        and all(sigma.dtype == torch.float32 for parts in all_parts for sigma in parts.sigma)
+        and all(s.stride() == w.stride() for p in all_parts for s, w in zip(p.sigma, p.weights, strict=True))
+        and _options_fit(all_parts)
+    )
 
-    def __init__(self, all_parts: Sequence[Parts], base_state: MutableMapping[Tensor, Any], global_norm: bool) -> None:
-        self.all_parts, self.base_state, self.global_norm = all_parts, base_state, global_norm
+
+def _options_fit(all_parts: Sequence[Parts]) -> bool:
+    groups = [parts.group for parts in all_parts]
+    return not any(group["dampening"] or isinstance(group["weight_decay"], Tensor) for group in groups)
+
+
+class FusedSGD:
+    """The kernel's tables of addresses and blocks, for one set of tensors.
+
+    It keeps the norms for its next step. Call `measure` after other code wrote σ, γ or the anchor, and build a new one
+    when tensors move or groups are added.
+    """
+
+    def __init__(self, all_parts: Sequence[Parts], base: Optimizer, global_norm: bool) -> None:
+        self.all_parts, self.base, self.global_norm = all_parts, base, global_norm
         self.weights = [w for parts in all_parts for w in parts.weights]
         device = self.weights[0].device
         sizes = [w.numel() for w in self.weights]
         blocks = [-(-size // BLOCK) for size in sizes]
         tensor_of_block = [t for t, count in enumerate(blocks) for _ in range(count)]
         start_of_block = [k * BLOCK for count in blocks for k in range(count)]
-        first_block = [sum(blocks[:t]) for t in range(len(blocks) + 1)]
+        first_block = [0, *accumulate(blocks)]
         self.sizes = torch.tensor(sizes, dtype=torch.int32, device=device)
         self.block_tensor = torch.tensor(tensor_of_block, dtype=torch.int32, device=device)
         self.block_start = torch.tensor(start_of_block, dtype=torch.int32, device=device)
@@ -162,46 +180,49 @@ class FusedSGD:
         self.sums = torch.zeros(len(sizes), 2, device=device)
         self.lr = [torch.zeros((), device=device) for _ in all_parts]
         self.lr_written = [float("nan")] * len(all_parts)
-        edges = [0]
-        for parts in all_parts:
-            edges.append(edges[-1] + len(parts.weights))
+        edges = [0, *accumulate(len(parts.weights) for parts in all_parts)]
         self.spans = [(first_block[a], first_block[b]) for a, b in pairwise(edges)]
         rows = [row for parts in all_parts for row in zip(*self._tensors(parts), strict=True)]
         self.aligned = all(tensor.data_ptr() % 16 == 0 for row in rows for tensor in row)
         self.addresses = torch.tensor([[t.data_ptr() for t in row] for row in rows], dtype=torch.int64, device=device)
         self.gradients = torch.zeros(len(sizes), dtype=torch.int64, device=device)
         self.gradients_written: list[int] = []
-        self.for_capture: list[Tensor] = []
-        self.captured: list[Tensor] = []
+        self.spare_hosts: list[Tensor] = []
+        self.captured_hosts: list[Tensor] = []
         self.measure()
 
     def _tensors(self, parts: Parts) -> tuple[list[Tensor], ...]:
-        """What one row of the address table points at, column by column; momentum is the base optimizer's own state."""
+        """Return the columns of the address table; the momenta are the base optimizer's own state."""
         momenta = []
         for leaves in (parts.sigma, parts.gamma):
             for leaf in leaves:
-                momentum = self.base_state[leaf].get("momentum_buffer")
+                momentum = self.base.state[leaf].get("momentum_buffer")
                 if momentum is None:
-                    self.base_state[leaf]["momentum_buffer"] = torch.zeros_like(leaf)
+                    self.base.state[leaf]["momentum_buffer"] = torch.zeros_like(leaf)
                 elif not same_layout(momentum, leaf):  # loaded from a model with another memory format
-                    self.base_state[leaf]["momentum_buffer"] = torch.empty_like(leaf).copy_(momentum)
-            momenta.append([self.base_state[leaf]["momentum_buffer"] for leaf in leaves])
+                    self.base.state[leaf]["momentum_buffer"] = torch.empty_like(leaf).copy_(momentum)
+            momenta.append([self.base.state[leaf]["momentum_buffer"] for leaf in leaves])
         return parts.sigma, parts.gamma, parts.anchor, momenta[0], momenta[1], parts.weights
 
-    def accepts(self) -> bool:
-        """Whether every weight has a gradient laid out in memory as the weight is."""
-        return all(w.grad is not None and same_layout(w.grad, w) and w.grad.dtype == w.dtype for w in self.weights)
-
-    def step(self, beta: Tensor) -> None:
-        """Update everything by the gradients as they are; the caller has checked `accepts`."""
+    def step(self, beta: Tensor) -> bool:
+        """Take the step of `step_parts`; return False, with nothing done, if gradients or options do not fit."""
+        gradients_fit = all(
+            w.grad is not None and same_layout(w.grad, w) and w.grad.dtype == w.dtype for w in self.weights
+        )
+        if not gradients_fit or not _options_fit(self.all_parts):
+            return False
         self._locate_gradients()
         for index in range(len(self.all_parts)):
             self._launch(index, beta, update=True)
         self._add_up()
         torch.autograd.graph.increment_version(self.weights)
+        self.base.step()  # there, only the ordinary parameters have a gradient
+        for parts in self.all_parts:
+            parts.mark_written()
+        return True
 
     def measure(self) -> None:
-        """Take the norms anew, after σ, γ or the anchor were written by other means."""
+        """Compute the norms again."""
         for index in range(len(self.all_parts)):
             self._launch(index, self.sums, update=False)
         self._add_up()
@@ -249,23 +270,23 @@ class FusedSGD:
         return self.lr[index]
 
     def _locate_gradients(self) -> None:
-        """Bring the gradients' addresses to the device if they moved since the last step."""
+        """Copy the gradients' addresses to the device if they moved since the last step."""
         addresses = [w.grad.data_ptr() for w in self.weights if w.grad is not None]
         capturing = self.gradients.is_cuda and torch.cuda.is_current_stream_capturing()
-        if addresses == self.gradients_written and not capturing and not self.captured:
-            return  # a replayed graph writes its own addresses into the table, so after a capture we always do
+        if addresses == self.gradients_written and not capturing and not self.captured_hosts:
+            return  # after a capture the table is always rewritten: a replayed graph puts its own addresses there
         if self.aligned and any(address % 16 for address in addresses):
             self.aligned = False
         if capturing:
             # The graph copies from this memory at every replay: it is never written again.
-            if not self.for_capture:
-                raise RuntimeError(f"More than {FOR_CAPTURE} updates in one graph.")
-            host = self.for_capture.pop()
-            self.captured.append(host)
+            if not self.spare_hosts:
+                raise RuntimeError(f"More than {MOST_CAPTURED} updates in one graph.")
+            host = self.spare_hosts.pop()
+            self.captured_hosts.append(host)
         else:
-            if len(self.for_capture) < FOR_CAPTURE:  # nothing can be allocated while a graph is captured
-                spare = torch.empty(FOR_CAPTURE, len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda)
-                self.for_capture.extend(spare)
+            if len(self.spare_hosts) < MOST_CAPTURED:  # nothing can be allocated while a graph is captured
+                spare = torch.empty(MOST_CAPTURED, len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda)
+                self.spare_hosts.extend(spare)
             host = torch.empty(len(addresses), dtype=torch.int64, pin_memory=self.gradients.is_cuda)
         self.gradients_written = addresses
         host.copy_(torch.tensor(addresses, dtype=torch.int64))

@@ -1,46 +1,52 @@
-"""The tensors behind one parameter group of decomposed weights, and the watch over who writes them."""
+"""A group of decomposed weights: its tensors σ, γ and anchor, its groups in the base optimizer, its checks."""
 
+import math
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import SGD, Optimizer
+
+Group = dict[str, Any]
+OWN_OPTIONS = ("params", "param_names", "decompose", "gamma_lr_scale")  # not for the base optimizer
 
 
 @dataclass(eq=False)
 class Parts:
-    """σ, γ and the anchor (σ at the start of the epoch) of a group's weights, tensor by tensor in the same order."""
+    """σ, γ and the anchor (σ at the start of the epoch) of a group's weights: one tensor each per weight."""
 
-    group: dict[str, Any]
+    group: Group
     weights: list[Tensor]
     sigma: list[Tensor] = field(default_factory=list)
     gamma: list[Tensor] = field(default_factory=list)
     anchor: list[Tensor] = field(default_factory=list)
-    written: list[tuple[int, int]] = field(default_factory=list)
+    written: list[tuple[int, int]] = field(default_factory=list)  # version and address of each weight at our last write
 
     @classmethod
-    def of(
+    def split(
         cls,
-        group: dict[str, Any],
+        group: Group,
         sigma: Sequence[Tensor] | None = None,
         gamma: Sequence[Tensor] | None = None,
         sigma_share: Sequence[Tensor] | None = None,
     ) -> "Parts":
-        """Take a group's weights apart: σ = w and γ = 0, unless parts are given.
+        """Split a group's weights into σ = w and γ = 0, unless parts are given.
 
         Args:
             group: The parameter group; its list of parameters is used as it is.
-            sigma, gamma: Given parts; their sum becomes the weight.
-            sigma_share: Instead, σ = share·w and γ the rest.
+            sigma, gamma: Initial parts; their sum becomes the weight.
+            sigma_share: Split w into σ = share·w and γ = w − σ.
         """
         parts = cls(group, group["params"])
         for given, name in ((sigma, "sigma"), (gamma, "gamma"), (sigma_share, "sigma_share")):
             _check_given(given, name, parts.weights)
         for index, weight in enumerate(parts.weights):
             _check_decomposable(weight, parts.name(index))
-            whole = _wide(weight if sigma is None else sigma[index], weight)
-            rest = torch.zeros_like(whole) if gamma is None else _wide(gamma[index], weight)
+            whole = _wide_copy(weight if sigma is None else sigma[index], weight)
+            rest = torch.zeros_like(whole) if gamma is None else _wide_copy(gamma[index], weight)
             if sigma_share is not None:
                 share = whole * sigma_share[index].to(whole)
                 whole, rest = share, whole - share
@@ -50,17 +56,17 @@ class Parts:
         return parts
 
     def name(self, index: int) -> str:
-        """What to call a weight in a message."""
+        """Return a weight's name and shape, for messages."""
         shape = "×".join(map(str, self.weights[index].shape))
         names = self.group.get("param_names")
         return f"{names[index] if names else f'decomposed parameter {index}'} ({shape})"
 
     def with_gradient(self) -> list[int]:
-        """The weights that take part in a step: as everywhere in torch, those that have a gradient."""
+        """Return the indices of the weights that have a gradient; as in torch, a step skips the others."""
         return [index for index, weight in enumerate(self.weights) if weight.grad is not None]
 
     def gradient(self, index: int) -> Tensor:
-        """The data gradient of a weight that has one, in the precision of its parts."""
+        """Return the gradient of a weight that has one, in the precision of its parts."""
         gradient = self.weights[index].grad
         assert gradient is not None
         return gradient.detach().to(self.sigma[index].dtype)
@@ -70,64 +76,47 @@ class Parts:
         """weights ← σ + share·γ, summed in the precision of the parts."""
         values = torch._foreach_add(self.sigma, self.gamma, alpha=gamma_share) if gamma_share else self.sigma
         torch._foreach_copy_(self.weights, values)
-        self.remember()
+        self.mark_written()
 
-    def remember(self) -> None:
-        """Note that the weights are as we wrote them."""
+    def mark_written(self) -> None:
+        """Record that the weights are as we wrote them."""
         self.written = [_stamp(weight) for weight in self.weights]
 
     def moved(self) -> bool:
-        """Whether a weight lies elsewhere than where we wrote it."""
-        return any(
-            weight.data_ptr() != address for weight, (_, address) in zip(self.weights, self.written, strict=True)
-        )
-
-    def changed(self, gamma_share: float) -> int | None:
-        """The first weight that no longer holds σ + share·γ because someone else wrote it; None if all do.
-
-        Version counters and addresses are known to the host, so the device is asked only where one of them differs.
-        What was written may still be the same values, as when DDP sends them around.
-        """
-        suspects = [k for k, weight in enumerate(self.weights) if _stamp(weight) != self.written[k]]
-        for index in suspects:
-            if not self._holds(index, gamma_share):
-                return index
-            self.written[index] = _stamp(self.weights[index])
-        return None
+        """Return whether a weight is at another address than when we wrote it."""
+        addresses = [address for _, address in self.written]
+        return addresses != [weight.data_ptr() for weight in self.weights]
 
     @torch.no_grad()
-    def _holds(self, index: int, gamma_share: float) -> bool:
-        weight, sigma, gamma = self.weights[index], self.sigma[index], self.gamma[index]
-        if weight.device != sigma.device:
-            return False
-        return torch.equal(weight, torch.add(sigma, gamma, alpha=gamma_share).to(weight.dtype))
+    def changed(self, gamma_share: float) -> int | None:
+        """Return the first weight that no longer holds σ + share·γ because other code wrote it; None if all do.
 
-    def require_trainable(self) -> None:
-        """Raise before anything is changed if a weight cannot take a step."""
+        The host knows version counters and addresses. Values are compared, which waits for the device, only where one
+        of them differs: DDP, for example, writes the same values again.
+        """
         for index, weight in enumerate(self.weights):
-            if not weight.requires_grad:
-                raise RuntimeError(
-                    f"{self.name(index)} no longer requires a gradient, but is decomposed: unfreeze it, or build a new "
-                    "optimizer over the parameters that are still trained."
-                )
-            if weight.grad is not None and weight.grad.layout != torch.strided:
-                raise RuntimeError(
-                    f"{self.name(index)} has a sparse gradient, and a step on σ + γ changes every element: build its "
-                    "layer with sparse=False, or put it into a group with decompose=False."
-                )
+            if _stamp(weight) == self.written[index]:
+                continue
+            sigma, gamma = self.sigma[index], self.gamma[index]
+            if weight.device != sigma.device:
+                return index
+            if not torch.equal(weight, torch.add(sigma, gamma, alpha=gamma_share).to(weight.dtype)):
+                return index
+            self.written[index] = _stamp(weight)
+        return None
 
     def adopt_weights(self) -> None:
-        """σ = w as it is now, γ = 0."""
+        """Set σ to the current weights and γ to 0."""
         for index, (weight, sigma) in enumerate(zip(self.weights, self.sigma, strict=True)):
             if (weight.device, _wide_dtype(weight)) != (sigma.device, sigma.dtype):
                 raise RuntimeError(
-                    f"{self.name(index)} is {weight.dtype} on {weight.device} now, while σ is {sigma.dtype} on "
-                    f"{sigma.device}: build a new optimizer."
+                    f"{self.name(index)} is {weight.dtype} on {weight.device}, but its σ is {sigma.dtype} on "
+                    f"{sigma.device}. Build a new optimizer."
                 )
         torch._foreach_copy_(self.sigma, [weight.detach() for weight in self.weights])
         torch._foreach_copy_(self.anchor, self.sigma)
         torch._foreach_zero_(self.gamma)
-        self.remember()
+        self.mark_written()
 
 
 def _stamp(weight: Tensor) -> tuple[int, int]:
@@ -151,8 +140,8 @@ def _check_decomposable(weight: Tensor, name: str) -> None:
         raise ValueError(f"{name} is {weight.dtype}: only real floating-point parameters can be decomposed.")
 
 
-def _wide(value: Tensor, like: Tensor) -> Tensor:
-    """A private copy in at least single precision, laid out in memory like the weight."""
+def _wide_copy(value: Tensor, like: Tensor) -> Tensor:
+    """Copy a value in at least single precision, laid out in memory like the weight."""
     return torch.empty_like(like, dtype=_wide_dtype(like), requires_grad=False).copy_(value.detach())
 
 
@@ -161,7 +150,130 @@ def _wide_dtype(weight: Tensor) -> torch.dtype:
 
 
 def same_layout(first: Tensor, second: Tensor) -> bool:
-    """Whether equal positions lie at equal places; the stride of a dimension of one element means nothing."""
+    """Return whether two tensors have the same shape and strides; dimensions of size 1 have no stride that matters."""
     return first.shape == second.shape and all(
         a == b for size, a, b in zip(first.shape, first.stride(), second.stride(), strict=True) if size > 1
     )
+
+
+# Groups in the base optimizer: an ordinary group has one there, a decomposed one has two, for σ and for γ.
+
+
+def copy_group(group: Group) -> Group:
+    """Copy a user's group, with its parameters as a list."""
+    params = group["params"]
+    return {**group, "params": [params] if isinstance(params, Tensor) else list(params)}
+
+
+def placeholder(groups: list[Any]) -> Tensor:
+    """Return a tensor shaped like the first parameter, without its memory: some base optimizers check shapes."""
+    first = groups[0] if groups else torch.zeros(1)
+    if isinstance(first, dict):
+        first = next(iter(first["params"]), torch.zeros(1))
+    if isinstance(first, tuple):  # (name, parameter)
+        first = first[1]
+    return torch.zeros((), dtype=first.dtype, device=first.device).expand(first.shape)
+
+
+def base_options(group: Group) -> Group:
+    """Return the options of a group that the base optimizer takes."""
+    return {key: value for key, value in group.items() if key not in OWN_OPTIONS}
+
+
+def gamma_lr(group: Group) -> Group:
+    """Return γ's learning rate as an option, if it differs from σ's."""
+    scale = group["gamma_lr_scale"]
+    return {} if scale == 1 or "lr" not in group else {"lr": group["lr"] * scale}
+
+
+def sync_options(groups: Sequence[Group], synced: Sequence[Group], base: Optimizer) -> None:
+    """Copy options that LR schedulers and users changed in our groups to the base optimizer.
+
+    Only changed options are copied, because some base optimizers keep numbers of their own in their groups. γ's
+    learning rate is computed at every call, because a learning rate that is a tensor changes in place.
+    """
+    inner = iter(base.param_groups)
+    for group, before in zip(groups, synced, strict=True):
+        changed = {k: v for k, v in base_options(group).items() if k not in before or not _same(v, before[k])}
+        before.update(changed)
+        next(inner).update(changed)
+        if group["decompose"]:
+            next(inner).update(changed | gamma_lr(group))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Compare tensors by identity, because reading them would wait for the device; compare the rest by value."""
+    return a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and bool(a == b))
+
+
+def load_options(group: Group, saved: Group) -> None:
+    """Copy a saved group's options into ours."""
+    for key in saved.keys() - {"params", "param_names"}:
+        # A learning rate that is a tensor may be part of a captured graph: change its value, not the object.
+        if isinstance(group.get(key), Tensor):
+            group[key].fill_(saved[key])
+        else:
+            group[key] = deepcopy(saved[key])
+
+
+# Checks of groups, when the optimizer is built and before every step.
+
+
+def check_group(group: Group) -> None:
+    """Raise for options that would make weights NaN, and for repeated parameters."""
+    if not 0 <= group["gamma_lr_scale"] < math.inf:
+        raise ValueError(f"gamma_lr_scale={group['gamma_lr_scale']}: must be a finite number >= 0.")
+    if len(set(group["params"])) < len(group["params"]):
+        raise ValueError("A parameter appears twice in one group, and would be decomposed twice: give each once.")
+
+
+def check_proximal(base: Optimizer, all_parts: Sequence[Parts], gamma_update: str) -> None:
+    """Raise where the soft-threshold does not apply: it needs SGD with one learning rate and momentum over all γ."""
+    if gamma_update != "proximal":
+        return
+    if type(base) is not SGD:
+        raise ValueError(f'gamma_update="proximal" is defined for SGD only, not for {type(base).__name__}.')
+    groups = [parts.group for parts in all_parts]
+    for option in ("lr", "gamma_lr_scale", "momentum", "dampening"):
+        # Tensors are compared by identity: reading them would wait for the device.
+        if len({id(v) if isinstance(v := group[option], Tensor) else v for group in groups}) > 1:
+            values = [group[option] for group in groups]
+            raise ValueError(f'gamma_update="proximal" needs one {option} over all decomposed groups, not {values}.')
+    if any(group["nesterov"] or group["maximize"] or not group["momentum"] < 1 for group in groups):
+        raise ValueError('gamma_update="proximal" needs momentum < 1, nesterov=False and maximize=False.')
+
+
+def check_trainable(groups: Sequence[Group], all_parts: Sequence[Parts]) -> None:
+    """Raise before a step if a group was changed since the optimizer was built, or a weight cannot take a step."""
+    built = {id(parts.group): parts.weights for parts in all_parts}
+    for group in groups:
+        weights = group["params"] if group["decompose"] and group["params"] else None
+        if weights is not built.get(id(group)):
+            raise RuntimeError(
+                "`decompose` or `params` of a group changed after the optimizer was built: build a new optimizer."
+            )
+    for parts in all_parts:
+        for index, weight in enumerate(parts.weights):
+            if not weight.requires_grad:
+                raise RuntimeError(
+                    f"{parts.name(index)} is decomposed but no longer requires a gradient. Unfreeze it, or build a new "
+                    "optimizer over the parameters that are still trained."
+                )
+            if weight.grad is not None and weight.grad.layout != torch.strided:
+                raise RuntimeError(
+                    f"{parts.name(index)} has a sparse gradient, but a step on σ + γ changes every element. Build its "
+                    "layer with sparse=False, or put it into a group with decompose=False."
+                )
+
+
+def check_capturable(groups: Sequence[Group], base: Optimizer, steps_per_epoch: int | None) -> None:
+    """Raise if a CUDA graph is being captured that would not follow the learning rate or the epochs."""
+    if steps_per_epoch is not None:
+        raise RuntimeError("A replayed CUDA graph cannot count steps: call start_epoch() between replays.")
+    if not all(isinstance(group["lr"], Tensor) and group["lr"].is_cuda for group in groups):
+        raise RuntimeError(
+            "A CUDA graph would freeze a learning rate that is a number. Build the optimizer with "
+            "lr=torch.tensor(lr, device=...) and change it with lr.fill_()."
+        )
+    if type(base) is SGD and not all(group["fused"] for group in groups):
+        raise RuntimeError("Only torch's fused SGD reads the learning rate on the device: pass fused=True.")

@@ -1,11 +1,11 @@
-"""How strongly each part of the weights is held, epoch by epoch: β1(t) for σ and β2(t) for γ.
+"""Penalty strengths as functions of the epoch: β1(t) for σ and β2(t) for γ.
 
 Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition". β1 = c1·t grows, so that σ moves less and
 less once the clean patterns are learnt; β2 = t^(−c2) shrinks, so that γ becomes free to absorb what remains, the wrong
 labels. The paper also compares other shapes of β2 (constant, linear, exponential, step); all of them start at 1.
 
-A penalty is any callable from the 1-based epoch to a non-negative number; the frozen classes here are the ones with a
-name, a check of their arguments and a readable `repr`. `None` in place of a penalty switches it off.
+A penalty is any callable from the 1-based epoch to a non-negative number. The classes here also check their arguments
+and have a readable `repr`. `None` switches a penalty off.
 """
 
 import math
@@ -103,7 +103,7 @@ class StepDecay:
 
 
 def strength(penalty: Penalty | None, epoch: int, name: str) -> float:
-    """The value of a penalty at an epoch, refused when it would poison the weights without a word."""
+    """Return a penalty's value at an epoch; raise if it would silently make weights NaN."""
     if penalty is None:
         return 0.0
     value = float(penalty(epoch))
@@ -115,7 +115,7 @@ def strength(penalty: Penalty | None, epoch: int, name: str) -> float:
     return value
 
 
-def chosen(
+def choose_penalty(
     short: str,
     value: float | None,
     long: str,
@@ -123,9 +123,9 @@ def chosen(
     default: Penalty,
     schedule: Callable[[float], Penalty],
 ) -> Penalty | None:
-    """The penalty meant by the shorthand (c1, c2) or by the object, but not by both."""
+    """Return the penalty given by the shorthand (c1, c2) or as an object; raise if both are given."""
     if value is None:
         return penalty
     if penalty is not default:
-        raise ValueError(f"{short}={value} and {long}={penalty!r} say the same thing twice: give one of them.")
+        raise ValueError(f"{short}={value} and {long}={penalty!r} set the same penalty: pass one of them.")
     return schedule(value)
