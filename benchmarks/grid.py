@@ -1,8 +1,7 @@
-"""What does a grid cost beside its runs? Planning over finished records, and the driver's share of each run.
+"""Overhead of a grid: planning over finished records, and the driver's share of each run.
 
-- plan: 10,000 finished runs in a folder, of which a plan of as many is made and looked at; one run is missing, so that
-  the time left is estimated as well, from all records
-- driver: 1,000 runs through the local executor, in processes, with a stub in place of training that writes a summary
+- plan: a plan of 10,000 runs, all finished but one, so that the time left is estimated from all records as well
+- driver: 1,000 runs through the local executor, in processes, with a stub instead of training that writes a summary
 
     python -m benchmarks.grid [--records 10000] [--runs 1000] [--jobs 2] [--save record.json]
 """

@@ -1,9 +1,9 @@
-"""Does training ever wait for data?
+"""Data loading: does training ever wait for data?
 
-On a CPU: augmented CIFAR-sized batches of 64 from `DeviceLoader`, against the same work done image by image with Pillow
-in the same run; and the streaming loader's two threads, against two processes that do nothing but decode the same
-files. On a GPU: a batch (gather, crop, flip, normalise) as a CUDA graph, against a compiled, graphed bfloat16 step of
-ResNet-18.
+- On a CPU, augmented CIFAR-sized batches of 64 from `DeviceLoader`, against the same work done image by image with
+  Pillow.
+- On a CPU, the two threads of the streaming loader, against two processes that only decode the same files.
+- On a GPU, a batch (gather, crop, flip, normalise) as a CUDA graph, against a compiled bfloat16 step of ResNet-18.
 
     python -m benchmarks.loader [--device cpu|cuda] [--turns 20] [--save record.json]
 """

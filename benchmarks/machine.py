@@ -1,4 +1,4 @@
-"""What every benchmark shares: the clock, the name of the machine, ratios within one run, and the record it leaves."""
+"""Shared by all benchmarks: timing, the name of the machine, ratios within one run, and the record."""
 
 import json
 import platform
@@ -13,7 +13,7 @@ from tnlpad import __version__
 
 
 def seconds(function: Callable[[], object], device: str, repeats: int = 1) -> float:
-    """Time of one call, by the device's own clock on a GPU."""
+    """Return the seconds of one call, by the device's own clock on a GPU."""
     if device == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -55,7 +55,7 @@ def ratio(upper: Sequence[float], lower: Sequence[float]) -> dict[str, float]:
 
 
 def machine(device: str) -> str:
-    """What was measured on, in words."""
+    """Return the name of the processor or GPU."""
     if device == "cuda":
         return torch.cuda.get_device_name()
     name = platform.processor() or platform.machine()
@@ -66,7 +66,7 @@ def machine(device: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that moves the numbers."""
+    """Return the versions of the packages that influence the numbers."""
     return {"tnlpad": __version__, "torch": torch.__version__, "python": platform.python_version()}
 
 

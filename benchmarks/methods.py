@@ -1,10 +1,9 @@
-"""What does each method cost? A whole training step of each, relative to Standard, in one run.
+"""Cost of each method: a whole training step, relative to Standard, in one run.
 
-The floor is what its forward and backward passes imply: 1 for one network, 2 for two. What lies above it is the
-method's own work: ranking, histories, label correction, the decomposition. Every method is in the phase in which it
+The floor follows from a method's forward and backward passes: 1 for one network, 2 for two. The rest is the method's
+own work: ranking, histories, label correction, the decomposition. Every method is measured in the phase in which it
 does all of it. On a GPU the networks are compiled, channels-last and in bfloat16 (autocast), and the whole step is
-captured in a CUDA graph; on a CPU steps run eagerly. The semi-supervised methods have passes and a benchmark of their
-own (`semi_supervised`).
+captured in a CUDA graph. On a CPU steps run eagerly. `semi_supervised` measures SELF and DivideMix.
 
     python -m benchmarks.methods [--device cpu|cuda] [--network resnet18] [--turns 20] [--save record.json]
 """

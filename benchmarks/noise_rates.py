@@ -1,12 +1,12 @@
-"""How far off are the estimated share of wrong labels and the suspects, and does the caution know when?
+"""Accuracy of the estimated noise rate and of the suspects for weak networks, and of the warning that they are weak.
 
-Small networks on small data, weak on purpose: images of 8 by 8 pixels and tables, from a few hundred samples on, with
-wrong labels of two kinds and without any; a table whose two classes overlap, one with a rare class, and numbers that
-mean nothing at all. Of each training it is recorded how far the estimate is off, whether the interval holds the truth,
-how many suspects there are and how many of them are wrong, and how far the network closes the gap between the most
-frequent label and all labels: the gain, by which the caution is decided.
+Small networks on small data: images of 8 by 8 pixels and tables with a few hundred samples or more, with two kinds of
+wrong labels and with none. One table has overlapping classes, one a rare class, and one holds random numbers. Each
+training records the error of the estimate, whether the interval contains the truth, the number of suspects, how many of
+them are wrong, and the gain: how far the network closes the gap between the most frequent label and perfect accuracy.
+The warning depends on the gain.
 
-Where numbers mean nothing, or classes overlap, a label is right as it was drawn.
+For random numbers and overlapping classes, the label that was drawn counts as right.
 
     python -m benchmarks.noise_rates --root FOLDER [--data digits ...] [--seeds 3 4] [--save record.json]
 """
@@ -59,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What one training says, beside the truth."""
+    """Compare the results of one training with the truth."""
 
     cell: Cell
     wrong: float

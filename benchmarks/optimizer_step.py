@@ -1,12 +1,12 @@
-"""What does the decomposition cost? A full training step of ResNet-18 at batch 64, three ways, in one run.
+"""Cost of the decomposition: a full training step of ResNet-18 at batch 64, three ways, in one run.
 
 - standard: torch's fused SGD on an ordinary network
 - decomposition: `tnlpad.Decomposition` over the same SGD on the same network
-- two-branch: every layer run twice, penalties by autograd, as in the authors' code (`tests.core.reference`)
+- two-branch: every layer run twice, penalties by autograd, as in the authors' code (`tnlpad.core.reference`)
 
-On a CPU the steps run eagerly in float32. On a GPU each variant is compiled, channels-last and bfloat16 (autocast), and
-its whole step (forward, backward, update) is captured in a CUDA graph. Machines are noisy, so the variants take turns
-and the numbers that count are medians of the ratios within each turn.
+On a CPU the steps run eagerly in float32. On a GPU each variant is compiled, channels-last and in bfloat16 (autocast),
+and its whole step (forward, backward, update) is captured in a CUDA graph. Machines are noisy, so the variants take
+turns, and the reported numbers are medians of the ratios within each turn.
 
     python -m benchmarks.optimizer_step [--device cpu|cuda] [--pairs 40] [--save record.json]
 """

@@ -1,17 +1,17 @@
-"""Which c2 and learning rates are the defaults for data that nobody has tuned for? Chosen by noisy validation alone.
+"""Choice of the default c2 and learning rates for own data, by noisy validation accuracy alone.
 
-Each cell is a dataset with labels made wrong in one way. A candidate is trained on it by the recipe for own data with
-another c2 or learning rate, and judged by its accuracy on validation samples whose labels are wrong as often as those
-of training. The accuracy on clean test labels is recorded beside it and chooses nothing.
+Each cell is a dataset with one kind of label noise. A candidate is trained by the recipe for own data with another c2
+or learning rate, and judged by its accuracy on validation samples whose labels are as noisy as those of training. The
+accuracy on clean test labels is recorded as well and chooses nothing.
 
 Then rules for c2 are compared on the same numbers: a constant; a straight line in the estimated noise rate; the release
 time, c2 = −log‖ḡ(t*)‖ / log t*, where ḡ is the averaged gradient of plain training and t* its best validation epoch;
-and that times a factor that grows with the estimated noise rate. What a rule has to fit is fitted on the other
-datasets, and between candidates the accuracy is interpolated along log c2.
+and that times a factor that grows with the estimated noise rate. The parameters of a rule are fitted on the other
+datasets. Between candidates, the accuracy is interpolated along log c2.
 
-A network's learning rate is chosen first, at c2 = 1: the smallest that is not worse than the best by
-more than chance. Images other than digits are made half as large and seen for fewer epochs than the recipe has for so
-few, so that a core trains all of it in less than an hour.
+The learning rate of a network is chosen first, at c2 = 1: the smallest one that is not significantly worse than the
+best. Images other than digits are halved in size and trained for fewer epochs than the recipe has for so few samples,
+so that one core trains everything in less than an hour.
 
     python -m benchmarks.own_defaults --root FOLDER [--runs FOLDER] [--data digits wine ...] [--seeds 1 2]
                                       [--noise symmetric:0.2 ...] [--save record.json]
@@ -88,7 +88,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Pilot:
-    """What plain training of a cell says: its accuracies, and what a rule may know before c2 is chosen."""
+    """Results of plain training of a cell: its accuracies, and the inputs of a rule for c2."""
 
     cell: Cell
     validation: float
@@ -327,7 +327,7 @@ def averaged_gradient(optimizers: Iterable[torch.optim.Optimizer], momentum: flo
 
 
 def classifier_candidates(work: Work, tables: Sequence[Cell]) -> list[Candidate]:
-    """The same for the scikit-learn classifier, which holds samples back by itself: these here are others."""
+    """Return the candidates of the scikit-learn classifier, which holds out validation samples of its own."""
     found = []
     for cell in tables:
         arrays = parted(cell, work.root)
@@ -379,7 +379,7 @@ Curves = Mapping[Cell, Sequence[Candidate]]
 
 
 def c2_curves(candidates: Iterable[Candidate], rates: Mapping[str, float]) -> Curves:
-    """Of every cell its candidates at the chosen learning rate, by c2."""
+    """Return the candidates of every cell at the chosen learning rate, by c2."""
     curves: dict[Cell, list[Candidate]] = {}
     for each in candidates:
         if each.learning_rate == rates[each.model]:
@@ -440,7 +440,7 @@ FAMILIES: dict[str, list[Rule]] = {
 
 
 def compared(curves: Curves, pilots: Sequence[Pilot]) -> dict[str, dict[str, float]]:
-    """Of each family the mean accuracies, its rule for a dataset being the best of the other datasets' validation."""
+    """Return the mean accuracies of each family of rules; a rule is chosen on the validation of the other datasets."""
     by_cell = {pilot.cell: pilot for pilot in pilots}
     names = list(dict.fromkeys(cell.data for cell in curves))
     if len(names) < 2:

@@ -1,9 +1,9 @@
-"""How do several runs best share one GPU? Images per second of so many of them, three ways, in one run.
+"""Sharing one GPU between several runs: images per second of all of them together, three ways, in one run.
 
-- processes: each run a process of its own, under CUDA MPS; what `--jobs` does
-- streams: all of them in one process, each one's captured steps on a stream of its own
-- stacked: all of them as one model whose weights have one more dimension (`torch.func`), in one captured step. This is
-  the most that stacking could give: images that lie ready, plain SGD, no decomposition, no running statistics
+- processes: each run in its own process, under CUDA MPS, as `--jobs` does
+- streams: all runs in one process, the captured steps of each on its own stream
+- stacked: all runs as one model whose weights have one more dimension (`torch.func`), in one captured step. This is the
+  upper limit of stacking: images prepared in advance, plain SGD, no decomposition, no running statistics
 
     python -m benchmarks.packing [--device cuda] [--task mnist:20 cifar10:9] [--seconds 6] [--save record.json]
 """

@@ -1,14 +1,14 @@
-"""What does a step of SELF and DivideMix cost above its networks' passes? Timed side by side, in one run.
+"""Cost of a step of SELF and DivideMix above the passes of their networks, measured side by side in one run.
 
-The bare passes are those that a step cannot do without, on images that lie ready, in the same shapes and modes:
+The bare passes are those that a step needs in any case, on prepared images, in the same shapes and modes:
 
     SELF       forward and backward of 2B images by the student, forward of 2B by the teacher; B is the loader's batch
     DivideMix  for each of two networks forward and backward of 4B mixed images, a forward of 4B by itself and one of 2B
                by the other; the loader's batch is 2B
 
-What lies above them is the method's own work: reading the table, augmentation, targets, mixing, losses, the teacher's
-average, the update of the weights. Of the combinations with TNLPAD the phase is the one that lasts. On a GPU networks
-are compiled, channels-last and in bfloat16 (autocast), and both are captured in CUDA graphs; on a CPU both run eagerly.
+The rest is the method's own work: reading the table, augmentation, targets, mixing, losses, the teacher's average, the
+update of the weights. The combinations with TNLPAD are measured in their longest phase. On a GPU networks are compiled,
+channels-last and in bfloat16 (autocast), and both variants are captured in CUDA graphs. On a CPU both run eagerly.
 
     python -m benchmarks.semi_supervised [--device cpu|cuda] [--network resnet18] [--batch 64] [--turns 20]
                                          [--samples 45000] [--save record.json]
@@ -142,7 +142,7 @@ def bare_passes(name: str, arguments: argparse.Namespace) -> Callable[[], None]:
 def ready(
     make: Callable[[str, argparse.Namespace], Callable[[], None]], name: str, arguments: argparse.Namespace
 ) -> Callable[[], None]:
-    """What is to be timed, warm, and captured on a GPU."""
+    """Return the function to time: warmed up, and captured on a GPU."""
     torch.compiler.reset()  # torch compiles a function for a handful of shapes and then, silently, no more
     function = make(name, arguments)
     for _ in range(3):

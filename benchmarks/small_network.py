@@ -1,10 +1,10 @@
-"""What do LeNet's own kernels give? Whole training steps on MNIST-sized images in three forms, in one run.
+"""Speed of LeNet's own kernels: whole training steps on MNIST-sized images in three forms, in one run.
 
 - own kernels: float32, a convolution with its pooling as one kernel, linear layers as fused sums; the default on a GPU
-- float32 by libraries: what torch compiles of the plain layers
-- bfloat16 by libraries: the same by tensor cores
+- float32 libraries: torch compiles the plain layers
+- bfloat16 libraries: the same layers on tensor cores
 
-A step this small is bound by the launches in it, so they are counted too. On a CPU all float32 is by libraries.
+Kernel launches dominate a step this small, so they are counted too. On a CPU all float32 variants use the libraries.
 
     python -m benchmarks.small_network [--device cuda|cpu] [--turns 7] [--save record.json]
 """

@@ -1,10 +1,10 @@
-"""Writes src/tnlpad/grid/step_times.json, from which `tnlpad reproduce` estimates how long runs take.
+"""Write src/tnlpad/grid/step_times.json, from which `tnlpad reproduce` estimates how long runs take.
 
-Steps come from `steps-DEVICE.json` in the records. A device without one has its single measured step, that of ResNet-18
-in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: small
-networks are limited by other things. What a step takes of a GPU that several runs share comes from what
-`training*-DEVICE.json` have packed: the images per second of all of them together. What a method costs comes from
-`methods-DEVICE.json`, else from the number of its networks; what a semi-supervised one costs, from its passes.
+Steps come from the records `steps-DEVICE.json`. A device without one uses its single measured step, that of ResNet-18
+in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: other
+costs limit small networks. The step time on a shared GPU comes from the packed runs in `training*-DEVICE.json`: the
+images per second of all of them together. The cost of a method comes from `methods-DEVICE.json`, or else from its
+number of networks. The cost of a semi-supervised method follows from its passes.
 
     python -m benchmarks.step_times
 """
@@ -84,7 +84,7 @@ def times(device: str) -> dict[str, Any]:
 
 
 def shape(step: dict[str, Any]) -> tuple[Any, ...]:
-    """What a step is of; where there are two times of one, the later, measured one counts."""
+    """Return the key of a step; of two times for one key, the later one, which is measured, wins."""
     return tuple(step[name] for name in ("network", "channels", "side", "batch", "classes", "at_once"))
 
 

@@ -1,8 +1,8 @@
-"""How long is a training step of each network of the paper? Plain training, on images and batches as its recipe has.
+"""Time of a training step of each network of the paper, with plain training and the recipe's images and batches.
 
-On a GPU the network is compiled, channels-last and in bfloat16 (autocast), and the step is captured in a CUDA graph; on
-a CPU steps run eagerly with one thread, as each of several runs at once has. `benchmarks.step_times` makes of this what
-`tnlpad reproduce` estimates its time from.
+On a GPU the network is compiled, channels-last and in bfloat16 (autocast), and the step is captured in a CUDA graph. On
+a CPU steps run eagerly with one thread, as each of several parallel runs does. `benchmarks.step_times` turns this
+record into the times from which `tnlpad reproduce` makes its estimates.
 
     python -m benchmarks.steps [--device cpu|cuda] [--turns 3] [--save record.json]
 """
@@ -43,7 +43,7 @@ def network_of(recipe: dict[str, Any]) -> nn.Module:
 
 
 def multiply_adds(recipe: dict[str, Any]) -> int:
-    """Of one image's way through the network; counted, not computed."""
+    """Count the multiply-adds of one image."""
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network_of(recipe).eval()(torch.zeros(1, recipe["channels"], recipe["side"], recipe["side"]))
     return int(counter.get_total_flops()) // 2

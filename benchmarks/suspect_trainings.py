@@ -1,14 +1,14 @@
-"""The trainings behind `benchmarks/suspects.py`, kept in a folder: made on one machine, they can be compared elsewhere.
+"""Trainings for `benchmarks/suspects.py`, kept in a folder: one machine can train, and another one compare.
 
-A cell is a dataset with a noise and a seed, and has a folder of its own:
+A cell is a dataset with a noise and a seed. Each has a folder:
 
-    cell.json        what it is
-    clean.npy        the labels as they were before the noise
-    ours/            the scores of one training with TNLPAD, as a run leaves them
-    plain/           the same of one training without it
+    cell.json        its description
+    clean.npy        the labels before the noise
+    ours/            the scores of one training with TNLPAD, as a run writes them
+    plain/           the scores of one training without it
     fold-K.npz       out-of-sample probabilities of plain training, for a fifth of the samples
 
-Every file is written by rename, and what is there is not made again, so a killed run goes on where it was.
+Files are written atomically, and existing ones are not made again, so a killed benchmark resumes.
 """
 
 import json
@@ -44,7 +44,7 @@ NETWORKS = {"fashion_mnist": "lenet"}  # the paper's ResNet-18 is none for a CPU
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What to train on.
+    """The data of a cell.
 
     Args:
         dataset, noise, seed: As on the command line.
@@ -181,7 +181,7 @@ def part_of(data: Data, size: int, seed: int) -> Data:
 
 
 def _scores(config: RunConfig, data: Data, index: NDArray[np.int64], device: torch.device) -> SampleScores:
-    """What a training's census finds, taken after every epoch."""
+    """Train, and return the per-sample statistics, taken after every epoch."""
     census = prepare_census(config, data, device, 1)
     _trained(config, data, device, census=census)
     found = census.counted()

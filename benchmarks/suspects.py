@@ -1,11 +1,10 @@
-"""Does the list of suspects find the wrong labels? AUROC and average precision, ours from one training.
+"""Quality of the list of suspects: AUROC and average precision, with our score from one training.
 
-Against it stand single scores that the same training leaves, the area under the margin of plain training (one training,
-too), our own score of plain training, and cleanlab from five: out-of-sample probabilities of the same network in five
-folds, each fold's epoch chosen on a noisy tenth of its own training samples, as ours is. Same data, same wrong labels,
-same network, same epochs.
-
-The estimated noise rate, the transition matrix, the confidence and the suggested labels are compared with the truth.
+It is compared with single scores of the same training, with the area under the margin of plain training (one training,
+too), with our score of plain training, and with cleanlab from five trainings: out-of-sample probabilities of the same
+network in five folds. The epoch of each fold is chosen on a noisy tenth of its own training samples, as ours is. Data,
+wrong labels, network and number of epochs are the same. The estimated noise rate, the transition matrix, the confidence
+and the suggested labels are compared with the truth.
 
     python -m benchmarks.suspects [--data digits mnist] [--noise symmetric:0.4 ...] [--seeds 2 3] [--samples 3000]
                                   [--epochs 25] [--trainings ours plain folds] [--root FOLDER] [--save record.json]
@@ -14,11 +13,9 @@ The estimated noise rate, the transition matrix, the confidence and the suggeste
     python -m benchmarks.suspects --read FOLDER [--save record.json]
     python -m benchmarks.suspects --scale [--samples 200000] [--classes 1000]
 
-With --keep it only trains, and leaves what it finds in the folder, so that one machine can train and another one, where
-cleanlab is, compare: with --read. Seed 1 was used to choose the default score, so the seeds to report are others. Of
-these, digits with pairflip noise showed that humps need a check against counting (`estimate.py`), so that its noise
-rates are no independent evidence.
-"""
+`--keep` only trains, and keeps the results in a folder. `--read` compares them, also on another machine that has
+cleanlab. Seed 1 was used to choose the default score, so report other seeds. Digits with pairflip noise showed that the
+fitted mixture needs a check against counting (`estimate.py`), so its noise rates are no independent evidence."""
 
 import argparse
 import multiprocessing
@@ -213,7 +210,7 @@ def share_of(flags: NDArray[np.bool_]) -> float | None:
 
 
 def across(wrong: NDArray[np.bool_], score: Floats, held_out: NDArray[np.bool_]) -> dict[str, float]:
-    """How well wrong labels of one part stand out from right ones of the other: both ways if scores are comparable."""
+    """Return the AUROC of wrong labels of one part against right ones of the other, for both orders of the parts."""
     from sklearn.metrics import roc_auc_score
 
     if not wrong.any():

@@ -1,13 +1,13 @@
-"""How fast is training, from the data to the update? Whole steps of ResNet-18 on CIFAR-sized images, in one run.
+"""Training speed, from the data to the update: whole steps of ResNet-18 on CIFAR-sized images, in one run.
 
-- standard, tnlpad: our loop's engine, the device loader and augmentation included, whole epochs by the wall clock
-- peer: what a user would otherwise run, plain PyTorch: a `DataLoader` with four workers and pinned memory, Pillow
-  transforms, every layer run twice (σ and γ) with the penalties by autograd, TF32, cuDNN's own choice of algorithms
-- saturated: standard at batch 1024, where the GPU has no idle corner left
-- packed: so many of our runs at once, each in its own process, under CUDA MPS where it is there; what runs alone does
-  so without MPS. Runs per hour are those of the recipe's epochs, steps alone: measuring after every epoch is not in it
+- standard, tnlpad: our engine with the device loader and augmentation, whole epochs by the wall clock
+- peer: the plain PyTorch that a user would otherwise run: a `DataLoader` with four workers and pinned memory, Pillow
+  transforms, every layer run twice (σ and γ) with the penalties by autograd, TF32, cuDNN autotuning
+- saturated: standard at batch 1024, which fills the GPU
+- packed: several of our runs at once, each in its own process, under CUDA MPS if it is installed; single runs go
+  without MPS. Runs per hour are computed from the recipe's epochs and steps, without the measurements after every epoch
 
-Each comparison takes turns; the numbers that count are ratios within a turn.
+Each comparison takes turns; the reported numbers are ratios within a turn.
 
     python -m benchmarks.training [--device cuda|cpu] [--turns 5] [--packed cifar10:9,mnist:20] [--save record.json]
 """
@@ -264,7 +264,7 @@ def compare_steps(device: str, turns: int, workers: int) -> dict[str, Any]:
 
 
 def command(arguments: argparse.Namespace, packed: list[str]) -> str:
-    """What measured it, with as much of what is packed as has been measured."""
+    """Return the record, with as many of the packed entries as have been measured so far."""
     words = ["python -m benchmarks.training", f"--device {arguments.device}", f"--turns {arguments.turns}"]
     words += [f"--packed {','.join(packed)} --seconds {arguments.seconds:g}"] if packed else []
     words += [f"--precision {arguments.precision}"] if arguments.precision else []

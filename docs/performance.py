@@ -277,7 +277,7 @@ def page() -> str:
         (SMALL_HEAD, "small_network", each(small_table)),
         (PACKING_HEAD, "packing", each(packing_table)),
         (LOADER_HEAD, "loader", each(loader_lines)),
-        (ASKING_HEAD, "asking", each(asking_table)),
+        (ASKING_HEAD, "evaluation_batch", each(asking_table)),
     )
     shown = ((head, tables(records(name))) for head, name, tables in sections)
     return "".join(head + text for head, text in shown if text or head is HEAD)

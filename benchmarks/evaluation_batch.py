@@ -1,10 +1,10 @@
-"""How many images to show at once to a network that is only asked? On a CPU, in one run.
+"""Evaluation batch size on a CPU: batches of 1,024 images against the smaller ones that we use.
 
-Every epoch ends with passes over validation, test and training images. Of 1,024 at once the maps of a network leave the
-processor's caches, and their memory is asked of the system and given back; ours are as many as hold a number of pixels
-(`experiments.prepare.images`). The passes take turns.
+Every epoch ends with passes over validation, test and training images. With 1,024 images at once, the feature maps of a
+network leave the processor's caches, and the allocator requests and returns their memory again and again. We therefore
+limit the number of pixels per batch (`tnlpad.runs.images`). The variants take turns.
 
-    python -m benchmarks.asking [--turns 7] [--samples 1024] [--save record.json]
+    python -m benchmarks.evaluation_batch [--turns 7] [--samples 1024] [--save record.json]
 """
 
 import argparse
@@ -20,21 +20,23 @@ from tnlpad.networks import build
 from tnlpad.runs.config import configure
 from tnlpad.runs.images import AT_ONCE, at_once
 
-ASKED = {"lenet": (1, 28), "small_resnet": (3, 64), "resnet18": (3, 32)}  # channels and side
+TASKS = {"lenet": (1, 28), "small_resnet": (3, 64), "resnet18": (3, 32)}  # channels and side
 
 
 def passes(task: str, samples: int) -> dict[int, Callable[[], None]]:
-    """Passes over all samples, by how many are shown at once: all, and ours."""
-    channels, side = ASKED[task]
+    """Return a pass over all samples for each batch size: 1,024 and ours."""
+    channels, side = TASKS[task]
     images = torch.randn(samples, channels, side, side)
     network = build(task, num_classes=10, in_channels=channels).eval()
 
     @torch.inference_mode()
-    def ask(size: int) -> None:
+    def evaluate(size: int) -> None:
         for part in images.split(size):
             network(part)
 
-    return {size: partial(ask, size) for size in (AT_ONCE, at_once(configure("cifar10"), images, torch.device("cpu")))}
+    return {
+        size: partial(evaluate, size) for size in (AT_ONCE, at_once(configure("cifar10"), images, torch.device("cpu")))
+    }
 
 
 def main() -> None:
@@ -44,14 +46,14 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
     arguments = parser.parse_args()
     rows = {}
-    for task in ASKED:
+    for task in TASKS:
         timed = passes(task, arguments.samples)
-        for ask in timed.values():  # warm
-            ask()
-        times = [{size: seconds(ask, "cpu") for size, ask in timed.items()} for _ in range(arguments.turns)]
+        for warm_up in timed.values():
+            warm_up()
+        times = [{size: seconds(function, "cpu") for size, function in timed.items()} for _ in range(arguments.turns)]
         most, ours = timed
         rows[task] = {
-            "side": ASKED[task][1],
+            "side": TASKS[task][1],
             "at_once": ours,
             "images_per_second": {
                 str(size): arguments.samples / median(t[size] for t in times) for size in (most, ours)
@@ -60,14 +62,14 @@ def main() -> None:
         }
         print(f"{task}: {most} at once take {rows[task]['all_over_ours']['median']:.3f} of the time of {ours}")
     record = {
-        "benchmark": "asking",
+        "benchmark": "evaluation_batch",
         "device": "cpu",
         "machine": machine("cpu"),
         "versions": versions(),
         "turns": arguments.turns,
         "samples": arguments.samples,
         "most": AT_ONCE,
-        "command": f"python -m benchmarks.asking --turns {arguments.turns} --samples {arguments.samples}",
+        "command": f"python -m benchmarks.evaluation_batch --turns {arguments.turns} --samples {arguments.samples}",
         "networks": rows,
     }
     leave(record, arguments.save)
