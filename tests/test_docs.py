@@ -33,9 +33,9 @@ def docs_module(name):
 def test_the_page_of_methods_is_what_they_say_of_themselves():
     methods = docs_module("methods")
     assert methods.page() == methods.PAGE.read_text(), "python docs/methods.py writes it again"
-    assert "| `lambda_u` | `25.0` |  |" in methods.page()
-    assert "| `split_with` | `sigma` | `sigma`, `w` |" in methods.page()
-    assert "| `warmup_entropy` | `false` | hold predictions back in the warm-up: for noise that goes" in methods.page()
+    assert "| `lambda_u` | `25.0` | λ_u, weight of the unlabelled term |" in methods.page()
+    assert "| `split_with` | `sigma` | `sigma`, `w`; weights that" in methods.page()
+    assert "| `warmup_entropy` | `false` | penalise" in methods.page()
 
 
 def test_the_page_about_suspects_is_what_the_records_give():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tests.methods.problems import batches, blobs, build, same, setup_for, train, weights
-from tnlpad.methods.cdr import hold_back
+from tnlpad.methods.cdr import mask_gradients
 from tnlpad.types import Clock
 
 
@@ -18,7 +18,7 @@ def parameter(values, gradient):
 def test_the_weights_that_matter_are_chosen_over_all_layers_together():
     first = parameter([[1.0, -2.0], [3.0, 0.1]], [[0.5, 0.5], [-0.1, 9.0]])  # |g·w| = 0.5, 1.0, 0.3, 0.9
     second = parameter([[4.0, 1.0]], [[-2.0, 0.2]])  # |g·w| = 8.0, 0.2
-    hold_back([first, second], torch.tensor(0.5, dtype=torch.float64))  # ⌊0.5·6⌋ = 3: 8.0, 1.0, 0.9
+    mask_gradients([first, second], torch.tensor(0.5, dtype=torch.float64))  # ⌊0.5·6⌋ = 3: 8.0, 1.0, 0.9
     assert first.grad.tolist() == [[0.0, 0.25], [0.0, 4.5]]
     assert second.grad.tolist() == [[-1.0, 0.0]]
 
@@ -26,19 +26,19 @@ def test_the_weights_that_matter_are_chosen_over_all_layers_together():
 @pytest.mark.parametrize(("keep", "count"), [(0.5, 2), (0.6, 3), (0.99, 4), (0.05, 1)])
 def test_the_number_of_weights_is_rounded_down_but_never_none(keep, count):
     weight = parameter([[1.0, 2.0, 3.0, 4.0, 5.0]], [[1.0] * 5])
-    hold_back([weight], torch.tensor(keep, dtype=torch.float64))
+    mask_gradients([weight], torch.tensor(keep, dtype=torch.float64))
     assert (weight.grad != 0).sum() == count
 
 
 def test_weights_of_equal_importance_stay_together():
     weight = parameter([[1.0, 1.0, 1.0, 0.5]], [[1.0] * 4])
-    hold_back([weight], torch.tensor(0.5, dtype=torch.float64))
+    mask_gradients([weight], torch.tensor(0.5, dtype=torch.float64))
     assert weight.grad.tolist() == [[0.5, 0.5, 0.5, 0.0]]
 
 
 def test_a_weight_without_a_gradient_does_not_count():
     idle, weight = nn.Parameter(torch.ones(3, 3)), parameter([[1.0, 2.0]], [[1.0, 1.0]])
-    hold_back([idle, weight], torch.tensor(0.5, dtype=torch.float64))
+    mask_gradients([idle, weight], torch.tensor(0.5, dtype=torch.float64))
     assert idle.grad is None
     assert weight.grad.tolist() == [[0.0, 0.5]]
 
@@ -50,7 +50,7 @@ def test_any_memory_format_gives_the_same_gradients():
     for memory_format in (torch.contiguous_format, torch.channels_last):
         weight = nn.Parameter(values.clone(memory_format=memory_format))
         weight.grad = gradient.clone(memory_format=memory_format)
-        hold_back([weight, parameter([[1.0, 2.0]], [[0.3, 0.1]])], torch.tensor(0.6, dtype=torch.float64))
+        mask_gradients([weight, parameter([[1.0, 2.0]], [[0.3, 0.1]])], torch.tensor(0.6, dtype=torch.float64))
         found.append(weight.grad)
     assert torch.equal(*found)
     assert 0 < (found[0] != 0).sum() < 48

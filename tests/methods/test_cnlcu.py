@@ -71,7 +71,7 @@ def test_the_memory_belongs_to_samples_not_to_places(name):
     method = build(name, setup_for(problem, noise_rate=0.0, sgd={"lr": 0.0}), window=3)
     train(method, problem, 2, size=16)  # in another order every epoch
     with torch.no_grad():
-        for k, network in enumerate(method.peers.networks):
+        for k, network in enumerate(method.networks):
             losses = torch.nn.functional.cross_entropy(network(problem.points), problem.given, reduction="none")
             torch.testing.assert_close(method.history[k], torch.stack([losses, losses, 0 * losses], 1))
     assert (method.seen == 2).all()

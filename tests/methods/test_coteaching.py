@@ -18,7 +18,7 @@ def test_each_learns_from_what_the_other_picked():
     # The first picks samples 0 and 1, the second 1 and 2. A sample's logit moves by (1 − p)/2, a mean over two.
     assert method.selections["first"].tolist() == [True, True, False, False]
     assert method.selections["second"].tolist() == [False, True, True, False]
-    first, second = method.peers.networks
+    first, second = method.networks
     assert moved(first, FIRST) == pytest.approx([0.0, 0.25 / 2, 0.5 / 2, 0.0])
     assert moved(second, SECOND) == pytest.approx([0.75 / 2, 0.25 / 2, 0.0, 0.0])
     taught_first, taught_second = -(math.log(0.75) + math.log(0.5)) / 2, -(math.log(0.25) + math.log(0.75)) / 2

@@ -17,7 +17,7 @@ def test_each_learns_from_what_the_other_picked_among_the_disputed():
     # Of three disputed samples ⌊1.5⌋ = 1 is kept: sample 0 by the first network, sample 3 by the second.
     assert method.selections["first"].tolist() == [True, False, False, False]
     assert method.selections["second"].tolist() == [False, False, False, True]
-    first, second = method.peers.networks
+    first, second = method.networks
     assert moved(first, FIRST) == pytest.approx([0.0, 0.0, 0.0, 0.9])
     assert moved(second, SECOND) == pytest.approx([0.75, 0.0, 0.0, 0.0])
     assert loss == pytest.approx((-math.log(0.1) - math.log(0.25)) / 2)
@@ -27,8 +27,8 @@ def test_a_single_disputed_sample_is_kept():
     first, second = [LN9, LN3, LN3], [LN9, LN3, -LN3]
     method = build("coteaching_plus", table_setup(first, second), init_epoch=0, gradual_epochs=1)
     one_step(method, 3)
-    assert moved(method.peers.networks[0], first) == pytest.approx([0.0, 0.0, 0.25])
-    assert moved(method.peers.networks[1], second) == pytest.approx([0.0, 0.0, 0.75])
+    assert moved(method.networks[0], first) == pytest.approx([0.0, 0.0, 0.25])
+    assert moved(method.networks[1], second) == pytest.approx([0.0, 0.0, 0.75])
 
 
 def test_where_the_networks_agree_only_weight_decay_acts():
@@ -36,7 +36,7 @@ def test_where_the_networks_agree_only_weight_decay_acts():
     setup = table_setup(margins, margins, sgd={"lr": 1.0, "weight_decay": 0.5})
     method = build("coteaching_plus", setup, init_epoch=0, gradual_epochs=1)
     assert one_step(method, 2) == 0.0
-    for network in method.peers.networks:
+    for network in method.networks:
         assert network.weight[0].tolist() == pytest.approx([LN9 / 2, LN3 / 2])
     assert not method.selections["first"].any()
 
@@ -61,5 +61,5 @@ def test_a_negative_start_is_refused():
 def test_a_run_that_would_be_coteaching_to_its_end_is_refused():
     setup = setup_for(blobs())
     build("coteaching_plus", setup, init_epoch=setup.epochs - 1)
-    with pytest.raises(ValueError, match=f"a run of {setup.epochs} epochs would be Co-teaching to its end"):
+    with pytest.raises(ValueError, match=f"init_epoch={setup.epochs}: all {setup.epochs} epochs"):
         build("coteaching_plus", setup, init_epoch=setup.epochs)

@@ -2,29 +2,29 @@ import torch
 from torch.nn import functional as F
 
 from tests.methods.problems import blobs, setup_for
-from tnlpad.methods.decomposable import Trainee, any_nonzero
+from tnlpad.methods.decomposable import Learner, any_nonzero
 from tnlpad.methods.tnlpad import TnlpadConfig
 
 
-def trainee(config=None, **changes):
+def learner(config=None, **changes):
     setup = setup_for(blobs(), **changes)
-    return Trainee(setup.network(0), setup, config, None if config is None else config.gamma_penalty(8))
+    return Learner(setup.network(0), setup, config, None if config is None else config.gamma_penalty(8))
 
 
 def descend(which, steps=3):
     problem = blobs()
     which.begin_epoch()
-    return [which.descend(F.cross_entropy(which.network(problem.points), problem.given)) for _ in range(steps)]
+    return [which.update(F.cross_entropy(which.network(problem.points), problem.given)) for _ in range(steps)]
 
 
 def test_without_a_decomposition_sigma_is_w():
-    plain = trainee()
+    plain = learner()
     descend(plain)
     assert plain.optimizer is plain.plain
     assert plain.parts() == {}
     assert not plain.has_gamma()
     before = plain.network[0].weight.clone()
-    with plain.holding("sigma") as network:
+    with plain.using("sigma") as network:
         assert torch.equal(network[0].weight, before)
     plain.drop_gamma()
     plain.restart_decomposition()
@@ -32,7 +32,7 @@ def test_without_a_decomposition_sigma_is_w():
 
 
 def test_dropping_gamma_leaves_sigma_and_its_momentum():
-    decomposed = trainee(TnlpadConfig(), batchnorm=True)
+    decomposed = learner(TnlpadConfig(), batchnorm=True)
     descend(decomposed)
     assert decomposed.has_gamma()
     parts, base = decomposed.parts(), decomposed.decomposition.base
@@ -51,9 +51,9 @@ def test_dropping_gamma_leaves_sigma_and_its_momentum():
 
 
 def test_dropping_gamma_where_there_is_no_momentum():
-    decomposed = trainee(TnlpadConfig(), sgd={"lr": 0.1})
+    decomposed = learner(TnlpadConfig(), sgd={"lr": 0.1})
     descend(decomposed)
-    decomposed.forget_momentum()
+    decomposed.reset_momentum()
     decomposed.drop_gamma()
     sigma = [own["sigma"].clone() for own in decomposed.decomposition.state.values()]
     assert all(map(torch.equal, decomposed.network.parameters(), sigma))
@@ -64,14 +64,14 @@ def test_dropping_gamma_where_there_is_no_momentum():
 def test_an_epoch_is_trained_in_training_mode():
     """Whoever looked at the network in between."""
     for config in (None, TnlpadConfig()):
-        one = trainee(config, batchnorm=True)
+        one = learner(config, batchnorm=True)
         one.network.eval()
         one.begin_epoch()
         assert all(layer.training for layer in one.network.modules())
 
 
 def test_beginning_the_decomposition_anew():
-    decomposed = trainee(TnlpadConfig())
+    decomposed = learner(TnlpadConfig())
     descend(decomposed)
     descend(decomposed)
     sigma = [own["sigma"].clone() for own in decomposed.parts().values()]
@@ -86,7 +86,7 @@ def test_beginning_the_decomposition_anew():
 def test_forgetting_momentum_is_starting_afresh():
     """In place: a step after it is the first step of a new optimizer."""
     for config in (None, TnlpadConfig(init="zero")):
-        used, fresh = trainee(config), trainee(config)
+        used, fresh = learner(config), learner(config)
         descend(used)
         addresses = [id(entries["momentum_buffer"]) for entries in states(used)]
         with torch.no_grad():
@@ -94,7 +94,7 @@ def test_forgetting_momentum_is_starting_afresh():
                 mine.copy_(theirs)
         if config is not None:
             used.optimizer.epoch = 0
-        used.forget_momentum()
+        used.reset_momentum()
         assert torch.equal(descend(used, 2)[1], descend(fresh, 2)[1])
         assert [id(entries["momentum_buffer"]) for entries in states(used)] == addresses
 

@@ -56,7 +56,7 @@ def test_from_any_start(means):
     values = losses(4)
     start = Mixture(*torch.tensor([[0.3, 0.7], means, [0.02, 0.3]], dtype=torch.float64))
     _, expected = by_scikit_learn(values, start)
-    ours = posterior(values, fit(values, start, floor=SETTINGS["reg_covar"]))
+    ours = posterior(values, fit(values, start, reg_covar=SETTINGS["reg_covar"]))
     assert np.abs(ours.numpy() - expected).max() < 1e-6
 
 
@@ -66,16 +66,16 @@ def test_it_goes_on_for_ten_rounds_at_most():
     start = Mixture(*torch.tensor([[0.3, 0.7], [0.1, 0.4], [0.02, 0.3]], dtype=torch.float64))
     model, expected = by_scikit_learn(values, start, tol=0)
     assert model.n_iter_ == 10
-    ours = posterior(values, fit(values, start, tolerance=0, floor=SETTINGS["reg_covar"]))
+    ours = posterior(values, fit(values, start, tol=0, reg_covar=SETTINGS["reg_covar"]))
     assert np.abs(ours.numpy() - expected).max() < 1e-6
-    on_and_on = posterior(values, fit(values, start, max_iterations=20, tolerance=0, floor=SETTINGS["reg_covar"]))
+    on_and_on = posterior(values, fit(values, start, max_iter=20, tol=0, reg_covar=SETTINGS["reg_covar"]))
     assert np.abs(on_and_on.numpy() - expected).max() > 1e-3
 
 
 def test_two_rounds_by_hand():
     """Numbers 0, 0, 1, 1: assigned for certain, so means 0 and 1, and variances of nothing but the floor."""
     values = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
-    mixture = fit(values, floor=0.01)
+    mixture = fit(values, reg_covar=0.01)
     assert mixture.weights.tolist() == pytest.approx([0.5, 0.5])
     assert mixture.means.tolist() == pytest.approx([0, 1], abs=1e-6)
     assert mixture.variances.tolist() == pytest.approx([0.01, 0.01])

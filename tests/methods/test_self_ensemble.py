@@ -9,17 +9,17 @@ from torch.nn import functional as F
 from tests.methods.problems import Points, batches, blobs, build, noisy_accuracy, perceptron, same, setup_for, train
 from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
 from tnlpad.methods import self_ensemble as module
-from tnlpad.methods.decomposable import Trainee
+from tnlpad.methods.decomposable import Learner
 from tnlpad.methods.protocol import chosen_by, schedule_epoch
 from tnlpad.methods.self_ensemble import (
     MeanTeacher,
+    Progress,
     SelfConfig,
     SelfEnsemble,
     SelfTnlpadConfig,
-    Standing,
     agreeing,
     consistency,
-    lengths,
+    iteration_lengths,
     ramp_up,
 )
 from tnlpad.methods.tnlpad import TnlpadConfig
@@ -37,8 +37,8 @@ def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring, who):
     plain = SelfEnsemble(SelfConfig(**short), setups[0])
     held = SelfEnsemble(held_at_zero(SelfTnlpadConfig)(**short, **HELD, **wiring), setups[1])
     assert train(plain, problem, 8) == train(held, problem, 8)
-    assert plain.at == held.at
-    assert plain.at.iteration > 0
+    assert plain.progress == held.progress
+    assert plain.progress.iteration > 0
     assert not held.student.has_gamma()
     assert same(list(plain.student.network.state_dict().values()), list(held.student.network.state_dict().values()))
     assert same(list(plain.teacher.network.state_dict().values()), list(held.teacher.network.state_dict().values()))
@@ -54,11 +54,11 @@ def test_the_filter():
 
 
 def test_the_lengths_of_the_iterations():
-    assert lengths(SelfConfig(), 220) == (100, 40)
-    assert lengths(SelfConfig(), 60) == (27, 11)
-    assert lengths(SelfConfig(iterations=1), 60) == (27, 33)
-    assert lengths(SelfConfig(), 1) == (1, 1)
-    assert lengths(SelfConfig(first_share=0.01), 10) == (1, 3)
+    assert iteration_lengths(SelfConfig(), 220) == (100, 40)
+    assert iteration_lengths(SelfConfig(), 60) == (27, 11)
+    assert iteration_lengths(SelfConfig(iterations=1), 60) == (27, 33)
+    assert iteration_lengths(SelfConfig(), 1) == (1, 1)
+    assert iteration_lengths(SelfConfig(first_share=0.01), 10) == (1, 3)
 
 
 def one_epoch(method, problem, epoch, accuracy):
@@ -89,13 +89,13 @@ def test_an_iteration_ends_after_its_epochs_and_starts_from_the_best():
         assert method.selections["labelled"].all()
         one_epoch(method, problem, epoch, accuracy)
         if epoch == 2:
-            kept = [tensor.clone() for tensor in method._live()]
-    assert method.at.ended
+            kept = [tensor.clone() for tensor in method._model()]
+    assert method.progress.ended
     assert not method.finished
     assert schedule_epoch(method, Clock(epoch=3, epochs=8)) == 3
     method.begin_epoch(Clock(epoch=4, epochs=8))
-    assert (method.at.iteration, method.at.epoch, method.at.previous_best) == (1, 1, 0.7)
-    assert same(method._live(), kept)
+    assert (method.progress.iteration, method.progress.epoch, method.progress.previous_best) == (1, 1, 0.7)
+    assert same(method._model(), kept)
     expected = kept[-1].argmax(1) == problem.given
     assert torch.equal(method.selections["labelled"], expected)
     assert 100 < expected.sum() < 256
@@ -123,7 +123,7 @@ def test_all_of_the_best_model_comes_back():
             best = model()
     assert not any(torch.equal(now, then) for now, then in zip(model(), best, strict=True))
     method.begin_epoch(Clock(epoch=4, epochs=8))
-    assert method.at.iteration == 1
+    assert method.progress.iteration == 1
     assert same(model(), best)
 
 
@@ -138,7 +138,7 @@ def test_the_best_model_of_a_later_iteration_comes_back_too(wiring):
         if epoch == 4:
             best = [value.clone() for network in networks for value in network.state_dict().values()]
     method.begin_epoch(Clock(epoch=6, epochs=8))
-    assert method.at.iteration == 2
+    assert method.progress.iteration == 2
     assert same([value for network in networks for value in network.state_dict().values()], best)
 
 
@@ -171,9 +171,9 @@ def test_samples_that_are_held_out_have_no_part_in_it():
     held_out = torch.ones(256, dtype=torch.bool).index_fill(0, index, False)
     method = build("self", setup_for(problem, source=lambda: Points(problem.points, index)))
     assert method.selections["labelled"].equal(~held_out)
-    method.at = Standing(epoch=3, best=0.5, ended=True)
-    method.kept[-1].copy_(F.one_hot(problem.given[index], 4))
-    method.kept[-1][:30] = 0.25
+    method.progress = Progress(epoch=3, best=0.5, ended=True)
+    method.best_model[-1].copy_(F.one_hot(problem.given[index], 4))
+    method.best_model[-1][:30] = 0.25
     method.begin_epoch(Clock(epoch=4, epochs=8))
     expected = torch.zeros(256, dtype=torch.bool).index_fill(0, index[30:], True)
     expected[index[:30]] = problem.given[index[:30]] == 0  # the first of equals
@@ -188,8 +188,8 @@ def test_labels_come_back():
     method = build("self", setup_for(problem))
     method.selections["labelled"].zero_()
     method.selections["labelled"][:8] = True
-    method.at = Standing(epoch=3, best=0.5, ended=True)
-    method.kept[-1].copy_(F.one_hot(problem.given, 4))
+    method.progress = Progress(epoch=3, best=0.5, ended=True)
+    method.best_model[-1].copy_(F.one_hot(problem.given, 4))
     method.begin_epoch(Clock(epoch=4, epochs=8))
     assert method.selections["labelled"].all()
 
@@ -199,9 +199,9 @@ def test_an_iteration_ends_without_patience():
     method = build("self", setup_for(problem, epochs=100), iteration_patience=2)
     for epoch, accuracy in enumerate((0.5, 0.7, 0.6), start=1):
         one_epoch(method, problem, epoch, accuracy)
-        assert not method.at.ended
+        assert not method.progress.ended
     one_epoch(method, problem, 4, 0.7)  # no more than the best
-    assert method.at.ended
+    assert method.progress.ended
 
 
 def test_the_last_iteration_without_patience_is_the_end():
@@ -228,7 +228,7 @@ def test_the_last_iteration_has_the_rest_of_the_run():
     method = build("self", setup_for(problem), iterations=1)
     for epoch in range(1, 8):
         one_epoch(method, problem, epoch, 0.1 * epoch)
-    assert (method.at.iteration, method.at.epoch, method.at.ended) == (0, 7, False)
+    assert (method.progress.iteration, method.progress.epoch, method.progress.ended) == (0, 7, False)
 
 
 def test_without_consistency_only_labelled_samples_are_learnt():
@@ -318,7 +318,7 @@ def test_where_the_decomposition_is_active():
         train(method, problem, 3)
         assert method.phase == "decomposed"
         method.begin_epoch(Clock(epoch=4, epochs=8))
-        assert method.at.iteration == 1
+        assert method.progress.iteration == 1
     assert always.student.has_gamma()
     assert always.teacher.has_gamma()
     for method in (first, anew):
@@ -366,13 +366,13 @@ def test_settings_that_cannot_work_are_refused(setting, message):
 
 
 def test_what_has_ended_cannot_begin_again():
-    with pytest.raises(ValueError, match=r'restart_decomposition=True with decompose="first".*choose one of the two'):
+    with pytest.raises(ValueError, match=r'restart_decomposition=True with decompose="first"'):
         build("self+tnlpad", setup_for(blobs()), decompose="first", restart_decomposition=True)
 
 
 @pytest.mark.parametrize("name", ["self", "self+tnlpad"])
 def test_images_in_files_are_refused(name):
-    with pytest.raises(ValueError, match=rf"^{re.escape(name)} draws augmented images by itself, so they must be in"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(name)} .* must be in memory"):
         build(name, setup_for(blobs(), source=None))
 
 
@@ -380,7 +380,7 @@ def pair(config=None, decay=0.9, **changes):
     """A student and its teacher, in double precision."""
     setup = setup_for(blobs(), dtype=torch.float64, **changes)
     penalty = None if config is None else config.gamma_penalty(8)
-    student = Trainee(setup.network(0), setup, config, penalty)
+    student = Learner(setup.network(0), setup, config, penalty)
     return student, MeanTeacher(setup.network(0), student, decay)
 
 
@@ -389,9 +389,9 @@ def descend(student, steps, teacher=None):
     student.begin_epoch()
     for _ in range(steps):
         logits = student.network(problem.points.double())
-        student.descend(torch.nn.functional.cross_entropy(logits, problem.given))
+        student.update(torch.nn.functional.cross_entropy(logits, problem.given))
         if teacher is not None:
-            teacher.follow()
+            teacher.update()
 
 
 def test_the_ramp():
@@ -424,7 +424,7 @@ def test_it_starts_as_the_student_and_follows():
     for share in (1 / 2, 0.4, 0.4):
         with torch.no_grad():
             weight[0, 0] += 1
-        teacher.follow()
+        teacher.update()
         expected += share * (weight[0, 0].item() - expected)
         assert mine[0, 0].item() == pytest.approx(expected)
 
@@ -451,7 +451,7 @@ def test_early_steps_count_more():
         student.network[0].weight.zero_()
     before = teacher.network[0].weight.clone()
     for step, left in ((1, 1 / 2), (2, 1 / 2 * 2 / 3), (3, 1 / 2 * 2 / 3 * 3 / 4)):
-        teacher.follow()
+        teacher.update()
         torch.testing.assert_close(teacher.network[0].weight, before * left)
         assert teacher.steps.item() == step
 
@@ -474,8 +474,8 @@ def test_the_averages_of_the_parts_add_up_to_that_of_w():
     student.begin_epoch()
     for step in range(1, 30):
         loss = torch.nn.functional.cross_entropy(student.network(problem.points.double()), problem.given)
-        student.descend(loss)
-        teacher.follow()
+        student.update(loss)
+        teacher.update()
         share = torch.tensor(max(1 / (step + 1), 1 - 0.9)).item()  # in the single precision of the counter
         with torch.no_grad():
             for mine, theirs in zip(twin.parameters(), student.network.parameters(), strict=True):
@@ -495,13 +495,13 @@ def test_it_holds_sigma_within_the_block_and_w_afterwards():
     source = Points(blobs().points.double())
     descend(student, 3, teacher)
     held = [value.clone() for value in teacher.network.state_dict().values()]
-    with teacher.holding("sigma", source) as network:
+    with teacher.using("sigma", source) as network:
         assert all(map(torch.equal, teacher.decomposed, teacher.sigma))
         assert not torch.equal(network[1].running_mean, held[4])
-    with teacher.holding("w", source) as network:
+    with teacher.using("w", source) as network:
         assert network is teacher.network
     assert all(torch.equal(a, b) for a, b in zip(held, teacher.network.state_dict().values(), strict=True))
-    with pytest.raises(ZeroDivisionError), teacher.holding("sigma", source):
+    with pytest.raises(ZeroDivisionError), teacher.using("sigma", source):
         raise ZeroDivisionError
     assert all(torch.equal(a, b) for a, b in zip(held, teacher.network.state_dict().values(), strict=True))
 
@@ -513,8 +513,8 @@ def test_a_compiled_teacher_follows_in_one_graph(monkeypatch):
         graphs.append(graph)
         return graph.forward
 
-    compiled = torch.compile(module._approach, dynamic=False, backend=backend, fullgraph=True)
-    monkeypatch.setattr(module, "_compiled_approach", lambda: asked.append(compiled) or compiled)
+    compiled = torch.compile(module._average, dynamic=False, backend=backend, fullgraph=True)
+    monkeypatch.setattr(module, "_compiled_average", lambda: asked.append(compiled) or compiled)
     torch.compiler.reset()
     (student, teacher), (twin_student, twin) = pair(TnlpadConfig()), pair(TnlpadConfig())
     teacher.network.compile(backend="eager")

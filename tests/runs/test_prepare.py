@@ -28,11 +28,11 @@ from tnlpad.runs.own_data import prepare_own_data
 from tnlpad.runs.prepare import (
     _require_fit,
     build_network,
-    prepare_census,
     prepare_data,
     prepare_loader,
     prepare_method,
     prepare_sets,
+    prepare_statistics,
 )
 from tnlpad.runs.run import run
 from tnlpad.types import NoisyLabels, RawDataset
@@ -254,12 +254,12 @@ def test_of_many_wrong_labels_some_are_drawn_by_the_seed(monkeypatch):
 
 
 @pytest.mark.parametrize(("precision", "bf16"), [("float32", False), ("bfloat16", True)])
-def test_a_census_counts_whatever_was_trained_on_or_held_out(precision, bf16):
+def test_statistics_are_of_all_samples_trained_on_or_held_out(precision, bf16):
     config, data = digits(precision=precision)
-    census = prepare_census(config, data, CPU, 4)
-    assert census.samples.index.tolist() == list(range(len(data.given)))
-    assert census.samples.labels.tolist() == data.given.tolist()
-    assert (census.num_classes, census.every, census.bf16) == (10, 4, bf16)
+    statistics = prepare_statistics(config, data, CPU, 4)
+    assert statistics.samples.index.tolist() == list(range(len(data.given)))
+    assert statistics.samples.labels.tolist() == data.given.tolist()
+    assert (statistics.num_classes, statistics.every, statistics.bf16) == (10, 4, bf16)
 
 
 def test_what_is_measured_on(root):
@@ -332,7 +332,7 @@ def test_a_run_begins_with_the_weights_of_the_file(root, tmp_path):
 
 def test_two_networks_begin_alike_but_for_their_last_layers(root):
     method = prepared(small("coteaching", pretrained=write_weights(root, other_network()).name), root)
-    first, second = (network.state_dict() for network in method.peers.networks)
+    first, second = (network.state_dict() for network in method.networks)
     different = {key for key in first if not torch.equal(first[key], second[key])}
     assert different == {"classifier.weight", "classifier.bias"}
 

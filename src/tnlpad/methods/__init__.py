@@ -1,4 +1,4 @@
-"""Methods by name, with their configurations. To add one: its file, one line here, and a hand-computed test."""
+"""Methods by name, with their configurations. To add a method: its file, one line here, and a hand-computed test."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,10 +20,10 @@ from tnlpad.methods.tnlpad import Tnlpad, TnlpadConfig
 
 
 class Entry(NamedTuple):
-    """A method's frozen configuration class, what builds the method from it, and what it ships.
+    """A method's frozen configuration class, and a function that builds the method from it.
 
-    That is its first judged network, into which a run's weights are loaded again; it is made of fresh networks, asked
-    for as those of a `Setup` are.
+    `shipped` builds the module into which a run's saved weights are loaded: the first judged network. Its argument
+    returns fresh networks, like `Setup.network`.
     """
 
     config: type[Any]

@@ -1,8 +1,8 @@
-"""A network with its optimizer: plain SGD, or the decomposition w = σ + γ for as long as it is wanted.
+"""A network with its optimizer: plain SGD, or the decomposition w = σ + γ while it is active.
 
-The semi-supervised methods and their combinations with TNLPAD are the same code; a combination only has its networks
-decomposed. `drop_gamma` ends that: σ stays as the network and takes its momentum along, γ is left behind. Where γ is 0
-the decomposition is plain SGD, and dropping it changes nothing.
+The semi-supervised methods and their combinations with TNLPAD share their code; a combination only decomposes the
+networks. `drop_gamma` ends the decomposition: σ and its momentum become the network, and γ is discarded. If γ is 0, the
+decomposition is plain SGD, and dropping γ changes nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,18 +14,19 @@ from torch.optim import SGD, Optimizer
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import Penalty
+from tnlpad.methods.forward import gradient_step
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.tnlpad import Part, TnlpadConfig, decomposition
 
 
-class Trainee:
-    """One network, trained by whichever of its two optimizers is in use.
+class Learner:
+    """A network with two optimizers, of which one is in use.
 
     Args:
-        network: To be trained.
-        setup: What the method starts from.
-        config: Of the decomposition; None for plain SGD alone.
-        gamma_penalty: β2, since a method may run it by a clock of its own.
+        network: Network to train.
+        setup: Inputs of the method.
+        config: Configuration of the decomposition; None for plain SGD only.
+        gamma_penalty: β2, separate from `config` because a method may run it at its own pace.
     """
 
     def __init__(
@@ -38,25 +39,22 @@ class Trainee:
 
     @property
     def optimizer(self) -> Optimizer:
-        """The one in use."""
+        """The optimizer in use."""
         return self.decomposition if self.decomposition is not None and self.decomposed else self.plain
 
     def begin_epoch(self) -> None:
-        """Advance the clock of the penalties, if there are any."""
+        """Switch to training mode and advance the penalties by one epoch."""
         self.network.train()
         if isinstance(self.optimizer, Decomposition):
             self.optimizer.start_epoch()
 
-    def descend(self, loss: Tensor) -> Tensor:
-        """One step down the loss; returns it detached."""
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
+    def update(self, loss: Tensor) -> Tensor:
+        """Take one optimizer step; return the loss, detached."""
+        return gradient_step(self.optimizer, loss)
 
     @contextmanager
-    def holding(self, part: Part) -> Iterator[nn.Module]:
-        """Within the block the network holds σ or w; without a decomposition they are the same."""
+    def using(self, part: Part) -> Iterator[nn.Module]:
+        """Within the block, the network's weights are σ or w. Without a decomposition they are the same."""
         if part == "sigma" and isinstance(self.optimizer, Decomposition):
             with self.optimizer.sigma_weights():
                 yield self.network
@@ -64,16 +62,16 @@ class Trainee:
             yield self.network
 
     def parts(self) -> dict[Tensor, dict[str, Tensor]]:
-        """σ, γ and anchor of every weight that is decomposed now."""
+        """Return σ, γ and anchor of every weight that is decomposed now."""
         return dict(self.optimizer.state) if isinstance(self.optimizer, Decomposition) else {}
 
     def has_gamma(self) -> bool:
-        """Whether γ is anything but 0. Asks the device."""
+        """Return whether γ has any nonzero element. Waits for the device."""
         return any_nonzero([own["gamma"] for own in self.parts().values()])
 
     @torch.no_grad()
     def drop_gamma(self) -> None:
-        """Go on with σ as the network, by plain SGD."""
+        """Make σ the network's weights and continue with plain SGD."""
         if self.decomposition is None or not self.decomposed:
             return
         parts, momenta = self.parts(), self.decomposition.base.state
@@ -87,7 +85,7 @@ class Trainee:
 
     @torch.no_grad()
     def restart_decomposition(self) -> None:
-        """Begin the decomposition anew from σ: γ = 0, t = 1 in the next epoch."""
+        """Restart the decomposition from σ: γ = 0, and t = 1 in the next epoch."""
         if not isinstance(self.optimizer, Decomposition):
             return
         for weight, own in self.parts().items():
@@ -96,20 +94,20 @@ class Trainee:
         self.optimizer.epoch = 0
 
     @torch.no_grad()
-    def forget_momentum(self) -> None:
-        """As if no step had been taken; in place, because a captured step knows momentum by its address."""
+    def reset_momentum(self) -> None:
+        """Set momentum to 0, in place, because a captured step refers to it by address."""
         optimizer = self.optimizer.base if isinstance(self.optimizer, Decomposition) else self.optimizer
         for entries in optimizer.state.values():
             if isinstance(momentum := entries.get("momentum_buffer"), Tensor):
                 momentum.zero_()
 
     def tensors(self) -> list[Tensor]:
-        """All that a step changes but for momentum; the same tensors whether or not γ was dropped."""
+        """Return all tensors that a step changes except momentum; the same ones before and after γ is dropped."""
         state = {} if self.decomposition is None else self.decomposition.state
         parts = [tensor for own in state.values() for tensor in own.values()]
         return [*self.network.parameters(), *self.network.buffers(), *parts]
 
 
 def any_nonzero(tensors: Sequence[Tensor]) -> bool:
-    """Whether any element of them is not 0. Asks the device, once."""
+    """Return whether any element of any tensor is not 0. Waits for the device once."""
     return bool(tensors) and bool(torch.stack([tensor.any() for tensor in tensors]).any())

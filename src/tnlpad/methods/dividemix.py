@@ -1,55 +1,42 @@
-"""What can be said to DivideMix, with and without the decomposition, and what of it makes no sense.
-
-Reduced precision for steps in which a network is run more than once.
-
-Within an `autocast` block torch casts a weight once and keeps the cast to the end of the block, whatever becomes of the
-weight in the meantime. A step that updates a network, or swaps its weights, and then asks it again would get answers of
-weights that are gone.
-
-The formulas of DivideMix: targets for labelled and unlabelled images, mixing, and the loss of what was mixed.
+"""DivideMix: two networks find wrong labels for each other, and treat the images with wrong labels as unlabelled.
 
 Papers: Li et al., "DivideMix: Learning with Noisy Labels as Semi-supervised Learning" (ICLR 2020), which builds on
-Berthelot et al., "MixMatch" (NeurIPS 2019). Targets are class probabilities, one row per image; everything is a
-function of tensors, of fixed shape.
+Berthelot et al., "MixMatch" (NeurIPS 2019). After a warm-up by cross entropy with all labels, every epoch:
 
-DivideMix: two networks tell right labels from wrong for each other, and learn the images of the wrong unlabelled.
-
-Paper: Li et al., "DivideMix: Learning with Noisy Labels as Semi-supervised Learning" (ICLR 2020); formulas in `mixing`.
-After a warm-up by cross entropy on all labels, every epoch:
-
-  1. each network's losses on all training samples, scaled to [0, 1], are a mixture of two normal distributions
-     (`gaussian_mixture`); w_i is the probability that sample i belongs to the small ones.
-  2. each network takes the split of the other: labelled are samples with w > threshold, the rest is unlabelled.
-  3. a step takes B labelled and B unlabelled samples, two augmented views of each. Targets of unlabelled ones are the
-     mean prediction of both networks over both views; those of labelled ones w·y + (1 − w)·(own mean prediction); both
-     sharpened. All 4B images are mixed with all others, λ ~ Beta(α, α), λ ← max(λ, 1 − λ), one λ per step. Then
+  1. A mixture of two normal distributions (`gaussian_mixture`) is fitted to each network's losses on all training
+     samples, scaled to [0, 1]. w_i is the probability that sample i belongs to the component of small losses.
+  2. Each network uses the split of the other one: samples with w > threshold are labelled, the rest is unlabelled.
+  3. A step takes B labelled and B unlabelled samples, two augmented views of each. The target of an unlabelled sample
+     is the mean prediction of both networks over both views. The target of a labelled sample is
+     w·y + (1 − w)·(own mean prediction). Both are sharpened. All 4B images are mixed with the same images in another
+     order, λ ~ Beta(α, α), λ ← max(λ, 1 − λ), one λ per step. Then
 
          loss = CE(labelled) + λ_u(e)·(squared distance, unlabelled) + Σ_c π·log(π/p̄_c),
 
-     where λ_u rises linearly to `lambda_u` in `rampup_epochs` after the warm-up.
+     where λ_u rises linearly to `lambda_u` over `rampup_epochs` epochs after the warm-up.
 
-What is judged is the sum of both networks' logits.
+The sum of both networks' logits is evaluated and shipped.
 
-Steps have a fixed shape, though the split has not: an epoch has as many steps as the loader has batches, a batch of 2B
-stands for B labelled and B unlabelled samples, and both sides of the split are gone through in random order, again and
-again where they are too small (`rows`). Of the loader's batches only the warm-up uses the images.
+Steps have a fixed shape although the split has not. An epoch has as many steps as the loader has batches, and a batch
+of 2B stands for B labelled and B unlabelled samples. Both sides of the split are drawn in random order, repeatedly if
+they are too small (`rows`). Only the warm-up uses the images of the loader's batches.
 
-With TNLPAD (`decompose_in="warmup"`) both networks are decomposed in the warm-up, the only time when given labels are
-learnt as they are; then σ stays as the network, with its momentum and with BatchNorm statistics estimated anew. β2 runs
-so fast that the end of the warm-up is epoch `warmup_clock` of the paper's. With `decompose_in="all"` the decomposition
-goes on to the end, and `split_with`, `guess_with` and `judge_by` say where σ or w is used; where σ splits or is judged,
-BatchNorm's statistics are estimated for it, and where it guesses they are those of training.
+With TNLPAD (`decompose_in="warmup"`), both networks are decomposed during the warm-up, the only phase that learns the
+given labels as they are. Then σ becomes the network, with its momentum and with BatchNorm statistics estimated for it.
+β2 runs faster, so that the warm-up ends at epoch `warmup_clock` of the paper's β2. With `decompose_in="all"`, the
+decomposition continues to the end, and `split_with`, `guess_with` and `judge_by` choose σ or w. When σ splits or is
+evaluated, BatchNorm statistics are estimated for it; when it predicts targets, it uses those of training.
 
-How we differ from the public code: both networks take a step in turn where it trains one for an epoch and then the
-other, and warm up on the same batches; an epoch is as many images as the training split has, not one pass over the
-labelled set; the training network's four passes for its own guesses are one, in which BatchNorm sees all 4B images
-together, counted as four in its running statistics, which mixed images would otherwise fill by half; the epoch is
-chosen by noisy validation and not on the test set; an empty side of a split is replaced by all samples; the network is
-that of the run, where theirs is `preact_resnet18_dividemix`.
+How we differ from the public code: both networks alternate steps, where that code trains one for an epoch and then the
+other, and they warm up on the same batches. An epoch has as many images as the training split, not one pass over the
+labelled set. The training network predicts its targets in one pass instead of four. BatchNorm sees all 4B images
+together in it, and counts it as four passes in the running statistics, of which mixed images would otherwise make up
+half. The epoch is selected by noisy validation accuracy, not on the test set. An empty side of a split is replaced by
+all samples. The network is the run's, where theirs is `preact_resnet18_dividemix`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -60,55 +47,53 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from tnlpad.core.penalties import Penalty
-from tnlpad.methods.decomposable import Trainee
+from tnlpad.methods.coteaching import NAMES
+from tnlpad.methods.decomposable import Learner
 from tnlpad.methods.forward import counted_as, forward
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
-from tnlpad.methods.peers import NAMES
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.tnlpad import Part, TnlpadConfig
 from tnlpad.types import Batch, Clock
 
+VIEWS = 4  # two of a labelled sample, two of an unlabelled one
+
 
 @dataclass(frozen=True, kw_only=True)
 class DividemixConfig:
     """The warm-up, the split, and the semi-supervised loss."""
 
-    warmup_epochs: int = 10
-    warmup_entropy: bool = False  # hold predictions back in the warm-up: for noise that goes from class to class
-    threshold: float = 0.5  # of w
-    averaged_losses: int = 1  # split by the mean over so many epochs; the authors take 5 at 90 % noise
-    temperature: float = 0.5
-    mixing_alpha: float = 4.0  # α
-    lambda_u: float = 25.0
-    rampup_epochs: int = 16
+    warmup_epochs: int = 10  # epochs with all labels as given
+    warmup_entropy: bool = False  # penalise confident predictions in the warm-up, for pairflip and asymmetric noise
+    threshold: float = 0.5  # samples with w above this are labelled
+    averaged_losses: int = 1  # epochs whose losses are averaged for the split; the authors use 5 at 90 % noise
+    temperature: float = 0.5  # T of the sharpening p^(1/T)
+    mixing_alpha: float = 4.0  # α of the mixing weight λ ~ Beta(α, α)
+    lambda_u: float = 25.0  # λ_u, weight of the unlabelled term
+    rampup_epochs: int = 16  # epochs after the warm-up until λ_u is reached
 
 
 @dataclass(frozen=True, kw_only=True)
 class DividemixTnlpadConfig(DividemixConfig, TnlpadConfig):
-    """The same, and where the decomposition is active and asked for σ."""
+    """DivideMix with decomposed networks."""
 
-    decompose_in: Literal["warmup", "all"] = "warmup"
-    warmup_clock: int = 40  # the epoch of the paper's at which the warm-up ends
-    split_with: Literal["sigma", "w"] = "sigma"
-    guess_with: Literal["sigma", "w"] = "sigma"
-
-    def decomposes(self) -> bool:
-        """Whether there is an epoch in which the networks are decomposed."""
-        return self.decompose_in == "all" or self.warmup_epochs > 0
+    decompose_in: Literal["warmup", "all"] = "warmup"  # epochs in which the networks are decomposed
+    warmup_clock: int = 40  # epoch of the paper's β2 at the end of the warm-up
+    split_with: Part = "sigma"  # weights that compute the losses for the split
+    guess_with: Part = "sigma"  # weights that predict the targets
 
     def penalty(self, epochs: int) -> Penalty | None:
-        """β2 by the clock of this method."""
+        """Return β2 at the pace of this method."""
         penalty = self.gamma_penalty(epochs)
         if penalty is None or self.decompose_in == "all":
             return penalty
-        return Faster(penalty, self.warmup_clock / self.warmup_epochs)  # type: ignore[arg-type]  # all take fractions
+        return Accelerated(penalty, self.warmup_clock / self.warmup_epochs)  # type: ignore[arg-type]  # fractions work
 
 
 @dataclass(frozen=True)
-class Faster:
-    """β(factor·t): a penalty whose clock runs faster."""
+class Accelerated:
+    """β(factor·t): a penalty that advances by `factor` epochs per epoch."""
 
     penalty: Callable[[float], float]
     factor: float
@@ -117,174 +102,63 @@ class Faster:
         return float(self.penalty(self.factor * epoch))
 
 
-def check(config: DividemixConfig) -> None:
-    """Refuse what cannot work, or would do nothing."""
-    for name, least in (("warmup_epochs", 0), ("rampup_epochs", 0), ("averaged_losses", 1)):
-        if getattr(config, name) < least:
-            raise ValueError(f"{name}={getattr(config, name)}: must be at least {least}.")
-    if not 0 <= config.threshold < 1:
-        raise ValueError(f"threshold={config.threshold}: must lie in [0, 1), a probability.")
-    for name in ("temperature", "mixing_alpha"):
-        if not getattr(config, name) > 0:
-            raise ValueError(f"{name}={getattr(config, name)}: must be > 0.")
-    if isinstance(config, DividemixTnlpadConfig):
-        _check_wiring(config)
-    if config.lambda_u < 0:
-        raise ValueError(f"lambda_u={config.lambda_u}: must be >= 0; 0 switches the unlabelled term off.")
-
-
-def _check_wiring(config: DividemixTnlpadConfig) -> None:
-    if config.warmup_clock < 1:
-        raise ValueError(f"warmup_clock={config.warmup_clock}: must be at least 1, an epoch of the paper's.")
-    for name in ("split_with", "guess_with"):
-        if getattr(config, name) == "w" and config.decompose_in == "warmup":
-            raise ValueError(
-                f'{name}="w": with decompose_in="warmup" γ is dropped before anything is split or guessed, and w is σ. '
-                'Leave it out, or take decompose_in="all".'
-            )
-
-
-@contextmanager
-def casting_anew() -> Iterator[None]:
-    """Within the block weights are cast at every pass, of which each uses them once anyway."""
-    before = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
-    try:
-        yield
-    finally:
-        torch.set_autocast_cache_enabled(before)
-
-
-def sharpened(p: Tensor, temperature: float) -> Tensor:
-    """p^(1/T), made to sum to 1 again."""
-    raised = p ** (1 / temperature)
-    return raised / raised.sum(1, keepdim=True)
-
-
-def refined(p: Tensor, labels: Tensor, clean: Tensor) -> Tensor:
-    """w·y + (1 − w)·p: the given label as far as it is believed, the prediction for the rest."""
-    w = clean.unsqueeze(1)
-    return ((1 - w) * p).scatter_add(1, labels.unsqueeze(1), w)  # one_hot would ask the device
-
-
-def mixed(values: Tensor, order: Tensor, weight: Tensor) -> Tensor:
-    """λ·v + (1 − λ)·v′, where v′ are the same rows in another order."""
-    return weight * values + (1 - weight) * values[order]
-
-
-def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean over rows of −Σ_c t_c·log p_c."""
-    return -(targets * F.log_softmax(logits, 1)).sum(1).mean()
-
-
-def squared_distance(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean over rows and classes of (p − t)²."""
-    return F.mse_loss(F.softmax(logits, 1), targets)
-
-
-def prior_penalty(logits: Tensor) -> Tensor:
-    """Σ_c π·log(π/p̄_c) with p̄ the mean prediction and π uniform: no class may be forgotten."""
-    log_mean = F.softmax(logits, 1).mean(0).log()
-    uniform = torch.full_like(log_mean, 1 / logits.shape[1])
-    return (uniform * (uniform.log() - log_mean)).sum()
-
-
-def negative_entropy(logits: Tensor) -> Tensor:
-    """Mean over rows of Σ_c p_c·log p_c, which is lowest for predictions that favour no class."""
-    log_p = F.log_softmax(logits, 1)
-    return (log_p.exp() * log_p).sum(1).mean()
-
-
-def linear_ramp(epochs: Tensor, length: int) -> Tensor:
-    """epochs/length, held within 0 and 1; 1 from the start if there is nothing to ramp up in."""
-    return (epochs / length).clamp(0, 1) if length > 0 else torch.ones_like(epochs)
-
-
-VIEWS = 4  # two of a labelled sample, two of an unlabelled one
-
-
-class SummedLogits(nn.Module):
-    """Two networks as one."""
-
-    def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        super().__init__()
-        self.first, self.second = first, second
-
-    def forward(self, images: Tensor) -> Tensor:
-        """The sum of their logits, one row per image."""
-        total: Tensor = self.first(images) + self.second(images)
-        return total
-
-
-def summed_logits(network: Callable[[int], nn.Module]) -> SummedLogits:
-    """What is judged and shipped."""
-    return SummedLogits(network(0), network(1))
-
-
 class Dividemix:
-    """Two networks, and for each the split of the training samples that it learns from."""
+    """Two networks, and the split of the training samples that each one learns from."""
 
     def __init__(self, config: DividemixConfig, setup: Setup) -> None:
-        check(config)
-        if config.warmup_epochs >= setup.epochs:
-            raise ValueError(
-                f"warmup_epochs={config.warmup_epochs}: a run of {setup.epochs} epochs would warm up and never divide. "
-                "Warm up for fewer, or train for more."
-            )
+        _check(config, setup.epochs)
         self.config, self.generator, self.labels = config, setup.generator, setup.labels
-        own = config if isinstance(config, DividemixTnlpadConfig) else None
-        self.source = setup.required_source("dividemix" if own is None else "dividemix+tnlpad")
-        self.split_with: Part = "w" if own is None else own.split_with
-        self.guess_with: Part = "w" if own is None else own.guess_with
-        self.drops_gamma = own is not None and own.decompose_in == "warmup"
-        decomposed = own if own is not None and own.decomposes() else None
+        tnlpad = config if isinstance(config, DividemixTnlpadConfig) else None
+        self.source = setup.required_source("dividemix" if tnlpad is None else "dividemix+tnlpad")
+        self.split_with: Part = "w" if tnlpad is None else tnlpad.split_with
+        self.guess_with: Part = "w" if tnlpad is None else tnlpad.guess_with
+        self.drops_gamma = tnlpad is not None and tnlpad.decompose_in == "warmup"
+        decomposed = None if self.drops_gamma and config.warmup_epochs == 0 else tnlpad
         penalty = None if decomposed is None else decomposed.penalty(setup.epochs)
-        self.trainees = [Trainee(setup.network(k), setup, decomposed, penalty) for k in range(2)]
-        self.both = SummedLogits(*(trainee.network for trainee in self.trainees))
-        self.judged, self.chosen_by = self._judged(own)
-        self.reported = ("both",)
+        self.learners = [Learner(setup.network(k), setup, decomposed, penalty) for k in range(2)]
+        self.both = SummedLogits(*(learner.network for learner in self.learners))
+        reported: Part = "w" if tnlpad is None else tnlpad.reported()
+        self.judged: Judged = {"both": partial(self._judging, reported)}
+        self.reported = self.chosen_by = ("both",)
+        if tnlpad is not None and tnlpad.chosen_by() != reported:
+            self.judged = {**self.judged, "both_w": partial(self._judging, "w")}
+            self.chosen_by = ("both_w",)
         self.phase = "warm-up"
         device = setup.labels.device
         self.index = self.source.index.to(device)
         self.selections: Mapping[str, Tensor] = {
             name: torch.zeros_like(setup.labels, dtype=torch.bool) for name in NAMES
         }
-        # What each network says of every sample: its losses of the last epochs, newest first, and w of them.
+        # Per network and sample: the losses of the last epochs, newest first, and w.
         self.losses = torch.zeros(2, config.averaged_losses, len(self.index), dtype=torch.float64, device=device)
-        self.divided = 0  # how often
+        self.divided = 0  # number of splits so far
         self.clean = torch.zeros(2, len(setup.labels), device=device)
         self.epochs_mixed = torch.zeros((), device=device)
         self.columns = self.source.draw(1, torch.Generator()).shape[1]
-        # Two networks, two sides of the split: a sample and its two views. And by which the views change places, and λ.
+        # For each network and each side of its split: a sample and its two views.
         count, columns = -(-len(self.index) // 2), 2 * 2 * (1 + 2 * self.columns)
         self.rows = Rows(count, columns, dtype=torch.int64, device=device)
+        # For each network: sort keys that permute the views, and λ.
         self.mixing = Rows(count, 2 * (VIEWS + 1), dtype=torch.float32, device=device)
 
     @property
     def optimizers(self) -> Sequence[Optimizer]:
-        return [trainee.optimizer for trainee in self.trainees]
-
-    def _judged(self, own: DividemixTnlpadConfig | None) -> tuple[Judged, Sequence[str]]:
-        """What is judged, and which of it chooses the epoch; w is judged beside σ only where it chooses for it."""
-        reported: Part = "w" if own is None else own.reported()
-        if own is None or own.chosen_by() == reported:
-            return {"both": partial(self._judging, reported)}, ("both",)
-        return {"both": partial(self._judging, reported), "both_w": partial(self._judging, "w")}, ("both_w",)
+        return [learner.optimizer for learner in self.learners]
 
     @contextmanager
     def _judging(self, part: Part) -> Iterator[nn.Module]:
         with ExitStack() as stack:
-            for trainee in self.trainees:
-                stack.enter_context(self._holding(trainee, part))
+            for learner in self.learners:
+                stack.enter_context(self._using(learner, part))
             yield self.both
 
     @contextmanager
-    def _holding(self, trainee: Trainee, part: Part) -> Iterator[nn.Module]:
-        """The network with σ or w, and with BatchNorm statistics that fit."""
-        if part == "w" or not trainee.has_gamma():
-            yield trainee.network
+    def _using(self, learner: Learner, part: Part) -> Iterator[nn.Module]:
+        """Yield the network with σ or w, and with BatchNorm statistics that match."""
+        if part == "w" or not learner.has_gamma():
+            yield learner.network
         else:
-            with trainee.holding(part) as network, self.source.reestimated(network):
+            with learner.using(part) as network, self.source.reestimated(network):
                 yield network
 
     def begin_epoch(self, clock: Clock) -> None:
@@ -297,39 +171,39 @@ class Dividemix:
             self._divide()
             self._draw()
         else:
-            for selection in self.selections.values():  # every label is learnt
+            for selection in self.selections.values():  # all labels are used
                 selection[self.index] = True
-        for trainee in self.trainees:
-            trainee.begin_epoch()
+        for learner in self.learners:
+            learner.begin_epoch()
 
     @torch.no_grad()
     def _drop_gamma(self) -> None:
-        """σ stays as the network, and BatchNorm's statistics become those of σ. A γ of 0 leaves all as it is."""
-        for trainee in self.trainees:
-            had_gamma = trainee.has_gamma()
-            trainee.drop_gamma()
+        """Make σ the network, with BatchNorm statistics of σ. If γ is 0, nothing changes."""
+        for learner in self.learners:
+            had_gamma = learner.has_gamma()
+            learner.drop_gamma()
             if had_gamma:
-                with self.source.reestimated(trainee.network):
-                    fitting = [buffer.clone() for buffer in trainee.network.buffers()]
-                for buffer, value in zip(trainee.network.buffers(), fitting, strict=True):
+                with self.source.reestimated(learner.network):
+                    estimated = [buffer.clone() for buffer in learner.network.buffers()]
+                for buffer, value in zip(learner.network.buffers(), estimated, strict=True):
                     buffer.copy_(value)
 
     @torch.no_grad()
     def _divide(self) -> None:
-        """What each network thinks of every label, and by that what the other is to believe."""
-        for k, trainee in enumerate(self.trainees):
-            with self._holding(trainee, self.split_with) as network:
+        """Compute w of every sample by each network, and split the samples for the other one."""
+        for k, learner in enumerate(self.learners):
+            with self._using(learner, self.split_with) as network:
                 losses = F.cross_entropy(self.source.outputs(network), self.labels[self.index], reduction="none")
             self.losses[k] = self.losses[k].roll(1, 0)
             self.losses[k, 0] = normalised(losses)
-            known = self.losses[k, : self.divided + 1]  # of all epochs so far, or of as many as there is room for
+            known = self.losses[k, : self.divided + 1]  # fewer than `averaged_losses` in the first epochs
             self.clean[k, self.index] = clean_probability(known.mean(0)).float()
         self.divided += 1
         for k, name in enumerate(NAMES):
             self.selections[name].copy_(self.clean[1 - k] > self.config.threshold)
 
     def _draw(self) -> None:
-        """An epoch's images for each network from both sides of its split, and how they are mixed."""
+        """Draw an epoch's samples and views from both sides of each split, and how they are mixed."""
         count, drawn = len(self.rows.table), []
         for name in NAMES:
             labelled = self.selections[name].cpu()[self.source.index]
@@ -348,22 +222,22 @@ class Dividemix:
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         if self.phase == "warm-up":
-            taught = [self._warm_up(trainee, batch) for trainee in self.trainees]
+            losses = [self._warm_up(learner, batch) for learner in self.learners]
         else:
             count = -(-len(batch.labels) // 2)
             ramp = linear_ramp(self.epochs_mixed + self.rows.share, self.config.rampup_epochs)
             rows, mixing = self.rows.next(count).chunk(2, 1), self.mixing.next(count).chunk(2, 1)
-            with casting_anew():  # the second asks the first after its step
-                taught = [self._mix(k, rows[k], mixing[k], self.config.lambda_u * ramp) for k in range(2)]
-        return torch.stack(taught).mean()
+            with without_autocast_cache():
+                losses = [self._mix(k, rows[k], mixing[k], self.config.lambda_u * ramp) for k in range(2)]
+        return torch.stack(losses).mean()
 
-    def _warm_up(self, trainee: Trainee, batch: Batch) -> Tensor:
-        logits = forward(trainee.network, batch.images)
+    def _warm_up(self, learner: Learner, batch: Batch) -> Tensor:
+        logits = forward(learner.network, batch.images)
         loss = F.cross_entropy(logits, batch.labels)
-        return trainee.descend(loss + negative_entropy(logits) if self.config.warmup_entropy else loss)
+        return learner.update(loss + negative_entropy(logits) if self.config.warmup_entropy else loss)
 
     def _mix(self, k: int, rows: Tensor, mixing: Tensor, lambda_u: Tensor) -> Tensor:
-        """One step of network k; the other one only guesses."""
+        """Take one step of network k; the other one only predicts targets."""
         labelled, unlabelled = (side.split([1, self.columns, self.columns], 1) for side in rows.chunk(2, 1))
         views = [
             self.source.augmented(index.squeeze(1), view) for index, *two in (labelled, unlabelled) for view in two
@@ -371,18 +245,18 @@ class Dividemix:
         images = torch.cat(views)
         targets = self._targets(k, images, labelled[0].squeeze(1))
         order, weight = mixing[:, :VIEWS].flatten().argsort(stable=True), mixing[:1, VIEWS]
-        logits = forward(self.trainees[k].network, mixed(images, order, weight)).float()
+        logits = forward(self.learners[k].network, mixed(images, order, weight)).float()
         targets, with_label = mixed(targets, order, weight), len(images) // 2
         loss = soft_cross_entropy(logits[:with_label], targets[:with_label])
         loss = loss + lambda_u * squared_distance(logits[with_label:], targets[with_label:]) + prior_penalty(logits)
-        return self.trainees[k].descend(loss)
+        return self.learners[k].update(loss)
 
     @torch.no_grad()
     def _targets(self, k: int, images: Tensor, labelled: Tensor) -> Tensor:
-        """Class probabilities for all views: refined labels for the first half, guesses for the second."""
-        with self._guessing(k) as own, counted_as(VIEWS, own):
+        """Return class probabilities for all views: refined labels for the first half, guesses for the second."""
+        with self.learners[k].using(self.guess_with) as own, counted_as(VIEWS, own):
             first, second, *of_unlabelled = forward(own, images).float().softmax(1).chunk(VIEWS)
-        with self._guessing(1 - k) as other:
+        with self.learners[1 - k].using(self.guess_with) as other:
             other.eval()
             guesses = other(images[len(images) // 2 :]).float().softmax(1).chunk(2)
             other.train()
@@ -391,25 +265,130 @@ class Dividemix:
         p_u = sharpened((sum(of_unlabelled) + sum(guesses)) / VIEWS, self.config.temperature)
         return torch.cat([p_x, p_x, p_u, p_u])
 
-    def _guessing(self, k: int) -> AbstractContextManager[nn.Module]:
-        return self.trainees[k].holding(self.guess_with)
-
     def _tensors(self) -> dict[str, Tensor]:
         own = {"losses": self.losses, "clean": self.clean, "epochs_mixed": self.epochs_mixed}
         return {**own, **self.selections, **self.rows.tensors("rows"), **self.mixing.tensors("mixing")}
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            **state_of([trainee.network for trainee in self.trainees], self.optimizers, self._tensors()),
-            "decomposed": [trainee.decomposed for trainee in self.trainees],
+            **state_of([learner.network for learner in self.learners], self.optimizers, self._tensors()),
+            "decomposed": [learner.decomposed for learner in self.learners],
             "phase": self.phase,
             "divided": self.divided,
             "generator": self.generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for trainee, decomposed in zip(self.trainees, state["decomposed"], strict=True):
-            trainee.decomposed = decomposed
-        restore(state, [trainee.network for trainee in self.trainees], self.optimizers, self._tensors())
+        for learner, decomposed in zip(self.learners, state["decomposed"], strict=True):
+            learner.decomposed = decomposed
+        restore(state, [learner.network for learner in self.learners], self.optimizers, self._tensors())
         self.phase, self.divided = state["phase"], state["divided"]
         self.generator.set_state(state["generator"].cpu())
+
+
+class SummedLogits(nn.Module):
+    """Two networks as one: the sum of their logits."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, images: Tensor) -> Tensor:
+        total: Tensor = self.first(images) + self.second(images)
+        return total
+
+
+def summed_logits(network: Callable[[int], nn.Module]) -> SummedLogits:
+    """Build the network that is evaluated and shipped."""
+    return SummedLogits(network(0), network(1))
+
+
+def sharpened(p: Tensor, temperature: float) -> Tensor:
+    """Return p^(1/T), scaled to sum to 1."""
+    raised = p ** (1 / temperature)
+    return raised / raised.sum(1, keepdim=True)
+
+
+def refined(p: Tensor, labels: Tensor, clean: Tensor) -> Tensor:
+    """Return w·y + (1 − w)·p, for predictions p and given labels y."""
+    w = clean.unsqueeze(1)
+    return ((1 - w) * p).scatter_add(1, labels.unsqueeze(1), w)  # one_hot would wait for the device
+
+
+def mixed(values: Tensor, order: Tensor, weight: Tensor) -> Tensor:
+    """Return λ·v + (1 − λ)·v′, where v′ are the same rows in another order."""
+    return weight * values + (1 - weight) * values[order]
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean over rows of −Σ_c t_c·log p_c."""
+    return -(targets * F.log_softmax(logits, 1)).sum(1).mean()
+
+
+def squared_distance(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean over rows and classes of (p − t)²."""
+    return F.mse_loss(F.softmax(logits, 1), targets)
+
+
+def prior_penalty(logits: Tensor) -> Tensor:
+    """Return Σ_c π·log(π/p̄_c) with p̄ the mean prediction and π uniform, which penalises missing classes."""
+    log_mean = F.softmax(logits, 1).mean(0).log()
+    uniform = torch.full_like(log_mean, 1 / logits.shape[1])
+    return (uniform * (uniform.log() - log_mean)).sum()
+
+
+def negative_entropy(logits: Tensor) -> Tensor:
+    """Return the mean over rows of Σ_c p_c·log p_c, which is lowest for uniform predictions."""
+    log_p = F.log_softmax(logits, 1)
+    return (log_p.exp() * log_p).sum(1).mean()
+
+
+def linear_ramp(epochs: Tensor, length: int) -> Tensor:
+    """Return epochs/length, clamped to [0, 1]; 1 if the length is 0."""
+    return (epochs / length).clamp(0, 1) if length > 0 else torch.ones_like(epochs)
+
+
+@contextmanager
+def without_autocast_cache() -> Iterator[None]:
+    """Within the block, autocast does not cache its casts of weights.
+
+    An `autocast` block casts each weight once and keeps the cast, even if the weight changes. A step that updates or
+    swaps weights and then runs the network again would use outdated weights.
+    """
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
+
+
+def _check(config: DividemixConfig, epochs: int) -> None:
+    for name, least in (("warmup_epochs", 0), ("rampup_epochs", 0), ("averaged_losses", 1)):
+        if getattr(config, name) < least:
+            raise ValueError(f"{name}={getattr(config, name)}: must be at least {least}.")
+    if not 0 <= config.threshold < 1:
+        raise ValueError(f"threshold={config.threshold}: must lie in [0, 1), a probability.")
+    for name in ("temperature", "mixing_alpha"):
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{name}={getattr(config, name)}: must be > 0.")
+    if config.lambda_u < 0:
+        raise ValueError(f"lambda_u={config.lambda_u}: must be >= 0. 0 switches the unlabelled term off.")
+    if config.warmup_epochs >= epochs:
+        raise ValueError(
+            f"warmup_epochs={config.warmup_epochs}: all {epochs} epochs would be warm-up. Use a shorter warm-up, or "
+            "train for more epochs."
+        )
+    if isinstance(config, DividemixTnlpadConfig):
+        _check_decomposition(config)
+
+
+def _check_decomposition(config: DividemixTnlpadConfig) -> None:
+    if config.warmup_clock < 1:
+        raise ValueError(f"warmup_clock={config.warmup_clock}: must be at least 1, an epoch of the paper's β2.")
+    for name in ("split_with", "guess_with"):
+        if getattr(config, name) == "w" and config.decompose_in == "warmup":
+            raise ValueError(
+                f'{name}="w": has no effect with decompose_in="warmup", because γ is dropped after the warm-up, and w '
+                f'is then σ. Remove {name}, or use decompose_in="all".'
+            )

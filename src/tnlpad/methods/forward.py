@@ -1,8 +1,8 @@
-"""The forward pass of a training step, for a batch of one sample too.
+"""The forward pass and the optimizer step of a training step.
 
-BatchNorm in training mode needs a variance over more than one value, and the last batch of an epoch may hold a single
-sample: torch then raises, or takes the statistics of one image. For such a batch BatchNorm layers use their running
-statistics instead and leave them as they are. Every method calls the network through here, so all of them agree.
+BatchNorm in training mode needs more than one value per channel, but the last batch of an epoch may hold one sample.
+torch then raises, or normalises by the statistics of one image. For such a batch, `forward` makes BatchNorm layers use
+their running statistics and leaves these unchanged. All methods call their networks through it.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer
 
 from tnlpad.core.compiled import compile_options
 
 
 def forward(network: nn.Module, images: Tensor) -> Tensor:
-    """The network's outputs. The batch's size decides, which the host knows: nothing waits for the device."""
+    """Return the network's outputs. Only the batch size decides how, so the host never waits for the device."""
     if len(images) > 1:
         outputs: Tensor = network(images)
         return outputs
@@ -33,23 +34,8 @@ def forward(network: nn.Module, images: Tensor) -> Tensor:
     return outputs
 
 
-@contextmanager
-def counted_as(passes: int, network: nn.Module) -> Iterator[None]:
-    """Within the block a pass moves BatchNorm's running statistics as far as so many passes of like batches would."""
-    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
-    try:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            if momentum is not None:  # or else they are the mean over all passes
-                layer.momentum = 1 - (1 - momentum) ** passes
-        yield
-    finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
-
-
 def mean_loss(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """The mean cross entropy. A compiled network is compiled as one with it: that saves kernels."""
+    """Return the mean cross entropy. If the network is compiled, it is compiled together with the loss."""
     compiled = network._compiled_call_impl is not None and len(images) > 1
     return (_compiled_mean_loss() if compiled else _mean_loss)(network, images, labels)
 
@@ -61,3 +47,26 @@ def _mean_loss(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
 @cache
 def _compiled_mean_loss() -> Callable[[nn.Module, Tensor, Tensor], Tensor]:
     return torch.compile(_mean_loss, **compile_options())
+
+
+def gradient_step(optimizer: Optimizer, loss: Tensor) -> Tensor:
+    """Back-propagate the loss and update the weights; return the loss, detached."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@contextmanager
+def counted_as(passes: int, network: nn.Module) -> Iterator[None]:
+    """Within the block, one pass updates BatchNorm's running statistics as much as `passes` passes would."""
+    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    try:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            if momentum is not None:  # None: the running statistics are the mean over all passes
+                layer.momentum = 1 - (1 - momentum) ** passes
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum

@@ -1,9 +1,8 @@
-"""Which losses belong to the small ones? A mixture of two normal distributions, fitted to numbers on the device.
+"""A mixture of two normal distributions, fitted to losses on the device, to separate small losses from large ones.
 
-Expectation maximisation as scikit-learn's `GaussianMixture` does it, with the same stopping rule and the same lower
-bound of the variance, in double precision. How we differ: the first assignment is by 2-means that starts from the
-smallest and the largest number and runs until nothing changes, where scikit-learn starts from random ones; so the same
-losses always give the same split.
+Expectation maximisation as in scikit-learn's `GaussianMixture`, with the same stopping rule and regularisation, in
+double precision. How we differ: the first assignment is by 2-means that starts from the smallest and the largest value
+and runs until nothing changes. scikit-learn starts at random; here the same losses always give the same split.
 """
 
 import math
@@ -14,17 +13,64 @@ from torch import Tensor
 
 
 class Mixture(NamedTuple):
-    """Two components: their share, mean and variance, each of shape 2."""
+    """Weights, means and variances of the two components, each of shape 2."""
 
     weights: Tensor
     means: Tensor
     variances: Tensor
 
 
-def two_means(values: Tensor) -> Tensor:
-    """True for the numbers nearer to the upper of two centres; they must not all be the same."""
+def normalised(losses: Tensor) -> Tensor:
+    """Return the losses in double precision, scaled to [0, 1]; all 0 if they are all equal."""
+    values = losses.double()
     low, high = values.min(), values.max()
-    upper = values > (low + high) / 2
+    return (values - low) / torch.where(high > low, high - low, 1.0)
+
+
+def clean_probability(losses: Tensor) -> Tensor:
+    """Return each sample's probability of belonging to the component of small losses, from `normalised` losses.
+
+    If all losses are equal, every probability is 1.
+    """
+    if bool((losses == losses[0]).all()):
+        return torch.ones_like(losses)
+    return posterior(losses, fit(losses))
+
+
+def posterior(values: Tensor, mixture: Mixture) -> Tensor:
+    """Return the probability that each value comes from the component with the smaller mean."""
+    return _log_joint(values, mixture).softmax(1)[:, mixture.means.argmin()]
+
+
+def fit(
+    values: Tensor, start: Mixture | None = None, *, max_iter: int = 10, tol: float = 1e-2, reg_covar: float = 5e-4
+) -> Mixture:
+    """Fit a mixture to values in double precision, of shape N. The options are those of scikit-learn.
+
+    Args:
+        values: Numbers to fit.
+        start: Initial mixture; by default from 2-means.
+        max_iter: Maximum number of iterations.
+        tol: Stop when the mean log likelihood gains less than this.
+        reg_covar: Added to the variances.
+    """
+    if start is None:
+        upper = two_means(values).to(values.dtype)
+        start = _maximised(values, torch.stack([1 - upper, upper], 1), reg_covar)
+    mixture, reached = start, -math.inf
+    for _ in range(max_iter):
+        joint = _log_joint(values, mixture)
+        likelihood = joint.logsumexp(1)
+        mixture = _maximised(values, (joint - likelihood.unsqueeze(1)).exp(), reg_covar)
+        before, reached = reached, float(likelihood.mean())
+        if abs(reached - before) < tol:
+            break
+    return mixture
+
+
+def two_means(values: Tensor) -> Tensor:
+    """Return a mask of the values nearer to the upper of two centres. The values must not all be equal."""
+    upper = values > (values.min() + values.max()) / 2
     for _ in range(300):
         count = upper.sum()
         high_mean = torch.where(upper, values, 0.0).sum() / count
@@ -36,68 +82,15 @@ def two_means(values: Tensor) -> Tensor:
     return upper
 
 
-def fit(
-    values: Tensor,
-    first: Mixture | None = None,
-    *,
-    max_iterations: int = 10,
-    tolerance: float = 1e-2,
-    floor: float = 5e-4,
-) -> Mixture:
-    """The mixture after expectation maximisation: until the mean log likelihood gains less than `tolerance`.
-
-    Args:
-        values: Numbers in double precision, of shape N.
-        first: Where to start; by 2-means if not given.
-        max_iterations: At most so many rounds.
-        tolerance: When to stop.
-        floor: Added to variances, scikit-learn's `reg_covar`.
-    """
-    if first is None:
-        upper = two_means(values).to(values.dtype)
-        first = _maximised(values, torch.stack([1 - upper, upper], 1), floor)
-    mixture, reached = first, -math.inf
-    for _ in range(max_iterations):
-        joint = _log_joint(values, mixture)
-        likelihood = joint.logsumexp(1)
-        mixture = _maximised(values, (joint - likelihood.unsqueeze(1)).exp(), floor)
-        before, reached = reached, float(likelihood.mean())
-        if abs(reached - before) < tolerance:
-            break
-    return mixture
-
-
-def posterior(values: Tensor, mixture: Mixture) -> Tensor:
-    """The probability that each number comes from the component of the smaller mean."""
-    return _log_joint(values, mixture).softmax(1)[:, mixture.means.argmin()]
-
-
-def clean_probability(losses: Tensor) -> Tensor:
-    """For every sample the probability that its loss, scaled by `normalised`, is one of the small ones.
-
-    Losses that are all the same tell nothing apart: then every label is believed.
-    """
-    if bool((losses == losses[0]).all()):
-        return torch.ones_like(losses)
-    return posterior(losses, fit(losses))
-
-
-def normalised(losses: Tensor) -> Tensor:
-    """In double precision, moved and scaled to lie in [0, 1]; all 0 if they are all the same."""
-    values = losses.double()
-    low, high = values.min(), values.max()
-    return (values - low) / torch.where(high > low, high - low, 1.0)
-
-
 def _log_joint(values: Tensor, mixture: Mixture) -> Tensor:
-    """log(weight·density) of every number under both components: N × 2."""
-    away = (values.unsqueeze(1) - mixture.means) ** 2 / mixture.variances
-    return mixture.weights.log() - 0.5 * (math.log(2 * math.pi) + mixture.variances.log() + away)
+    """Return log(weight·density) of every value under both components: N × 2."""
+    distance = (values.unsqueeze(1) - mixture.means) ** 2 / mixture.variances
+    return mixture.weights.log() - 0.5 * (math.log(2 * math.pi) + mixture.variances.log() + distance)
 
 
-def _maximised(values: Tensor, shares: Tensor, floor: float) -> Mixture:
-    """The likeliest mixture when each number belongs to the components by these shares."""
-    counts = shares.sum(0) + 10 * torch.finfo(values.dtype).eps
-    means = (shares * values.unsqueeze(1)).sum(0) / counts
-    variances = (shares * (values.unsqueeze(1) - means) ** 2).sum(0) / counts + floor
+def _maximised(values: Tensor, responsibilities: Tensor, reg_covar: float) -> Mixture:
+    """Return the most likely mixture for given responsibilities, N × 2."""
+    counts = responsibilities.sum(0) + 10 * torch.finfo(values.dtype).eps
+    means = (responsibilities * values.unsqueeze(1)).sum(0) / counts
+    variances = (responsibilities * (values.unsqueeze(1) - means) ** 2).sum(0) / counts + reg_covar
     return Mixture(counts / counts.sum(), means, variances)

@@ -1,18 +1,18 @@
-"""JoCoR: two networks trained as one, on the samples where both fit the label and agree with each other.
+"""JoCoR: two networks with one loss, trained on the samples where both fit the label and agree with each other.
 
 Paper: Wei et al., "Combating Noisy Labels by Agreement: A Joint Training Method with Co-Regularization" (CVPR 2020).
 With p1, p2 the networks' class probabilities, every sample has the loss
 
-    ℓ = (1 − λ)·(CE(p1, y) + CE(p2, y)) + λ·(KL(p1‖p2) + KL(p2‖p1)),
+    ℓ = (1 − λ)·(CE(p1, y) + CE(p2, y)) + λ·(KL(p1‖p2) + KL(p2‖p1)).
 
-the ⌊(1 − forget)·B⌋ smallest of a batch are kept, and one optimizer over both networks minimises their mean. Gradients
-flow through both sides of both divergences.
+The ⌊(1 − forget)·B⌋ smallest losses of a batch are kept, and one optimizer over both networks minimises their mean.
+Gradients flow through both arguments of both divergences.
 
-The rate to forget is the assumed noise rate. The authors halve it for asymmetric noise, where only half of the classes
-are corrupted at the nominal rate, and `tnlpad train` assumes half of it there. λ is worth tuning on noisy validation
-accuracy; theirs is 0.9 on most of CIFAR-10, 0.65 at 80 % noise, 0.85 on CIFAR-100 (their program's default is 0.1).
+The final forget rate is the assumed noise rate. Asymmetric noise corrupts only half of the classes at the nominal rate,
+so the authors halve it there, and so does `tnlpad train`. λ is worth tuning on noisy validation accuracy. The authors
+use 0.9 on most of CIFAR-10, 0.65 at 80 % noise, and 0.85 on CIFAR-100; the default of their program is 0.1.
 
-How we differ from the public code: a batch of which nothing would be kept is kept, where that code divides by zero.
+How we differ from the public code: if no sample of a batch would be kept, all are, where that code divides by zero.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from tnlpad.methods.forward import forward
-from tnlpad.methods.peers import NAMES, judged_each
+from tnlpad.methods.coteaching import NAMES, judged_each
+from tnlpad.methods.forward import forward, gradient_step
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.selection import Forgetting, masked_mean, smallest
@@ -34,18 +34,9 @@ from tnlpad.types import Batch, Clock
 
 @dataclass(frozen=True, kw_only=True)
 class JocorConfig(Forgetting):
-    """The weight of agreement."""
+    """Weight of the agreement term."""
 
-    co_lambda: float = 0.9  # λ
-
-
-def joint_losses(first: Tensor, second: Tensor, labels: Tensor, co_lambda: float) -> Tensor:
-    """ℓ of every sample from both networks' logits."""
-    log_p1, log_p2 = F.log_softmax(first, 1), F.log_softmax(second, 1)
-    fit = F.nll_loss(log_p1, labels, reduction="none") + F.nll_loss(log_p2, labels, reduction="none")
-    # KL(p1‖p2) + KL(p2‖p1) = Σ p1·(log p1 − log p2) + Σ p2·(log p2 − log p1)
-    disagreement = ((log_p1.exp() - log_p2.exp()) * (log_p1 - log_p2)).sum(1)
-    return (1 - co_lambda) * fit + co_lambda * disagreement
+    co_lambda: float = 0.9  # λ, weight of the agreement term
 
 
 class Jocor:
@@ -53,7 +44,7 @@ class Jocor:
 
     def __init__(self, config: JocorConfig, setup: Setup) -> None:
         if not 0 <= config.co_lambda < 1:
-            raise ValueError(f"co_lambda={config.co_lambda}: must lie in [0, 1); at 1 the labels would play no part.")
+            raise ValueError(f"co_lambda={config.co_lambda}: must lie in [0, 1). At 1 the labels would be ignored.")
         self.config = config
         self.noise_rate = setup.required_noise_rate("jocor")
         self.networks = [setup.network(0), setup.network(1)]
@@ -70,16 +61,11 @@ class Jocor:
         self.forget.fill_(self.config.forget_rate(clock.epoch, self.noise_rate))
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
-        (optimizer,) = self.optimizers
         first, second = (forward(network, batch.images) for network in self.networks)
         losses = joint_losses(first, second, batch.labels, self.config.co_lambda)
-        picked = smallest(losses, self.forget)
-        self.selections["joint"][batch.index] = picked
-        loss = masked_mean(losses, picked)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
+        selected = smallest(losses, self.forget)
+        self.selections["joint"][batch.index] = selected
+        return gradient_step(self.optimizers[0], masked_mean(losses, selected))
 
     def _tensors(self) -> dict[str, Tensor]:
         return {"forget": self.forget, **self.selections}
@@ -89,3 +75,12 @@ class Jocor:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         restore(state, self.networks, self.optimizers, self._tensors())
+
+
+def joint_losses(first: Tensor, second: Tensor, labels: Tensor, co_lambda: float) -> Tensor:
+    """Return ℓ of every sample from both networks' logits."""
+    log_p1, log_p2 = F.log_softmax(first, 1), F.log_softmax(second, 1)
+    fit = F.nll_loss(log_p1, labels, reduction="none") + F.nll_loss(log_p2, labels, reduction="none")
+    # KL(p1‖p2) + KL(p2‖p1) = Σ p1·(log p1 − log p2) + Σ p2·(log p2 − log p1)
+    disagreement = ((log_p1.exp() - log_p2.exp()) * (log_p1 - log_p2)).sum(1)
+    return (1 - co_lambda) * fit + co_lambda * disagreement

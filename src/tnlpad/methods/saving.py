@@ -1,7 +1,7 @@
-"""What every method saves: its networks, its optimizers, and its own tensors (per-sample state, schedules) by name.
+"""Save and restore a method: its networks, its optimizers, and its own tensors (per-sample state, schedules) by name.
 
-Loading writes into the tensors that are there already, also momentum and learning rates, because a captured graph
-knows them by their address.
+Loading writes into the existing tensors, including momentum and learning rates, because a captured CUDA graph refers
+to them by address.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Tensors = Mapping[str, Tensor]
 
 
 def state_of(networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], tensors: Tensors) -> dict[str, Any]:
-    """The state of a method. As with torch, the tensors are the live ones: save or copy them before going on."""
+    """Return the state of a method. As in torch, the tensors are live: save or copy them before training continues."""
     return {
         "networks": [network.state_dict() for network in networks],
         "optimizers": [optimizer.state_dict() for optimizer in optimizers],
@@ -28,8 +28,19 @@ def state_of(networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], ten
 def restore(
     state: dict[str, Any], networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], tensors: Tensors
 ) -> None:
-    """Go on from a saved state: networks first, because the decomposition notices weights that change after it."""
-    _check(state, networks, optimizers, tensors)
+    """Load a saved state; raise ValueError if it belongs to another method or other data."""
+    wrong_state = "It was saved by another method or for other data. Build the method as it was when it was saved."
+    if missing := {"networks", "optimizers", "tensors"} - state.keys():
+        raise ValueError(f"Not the state of a method: {', '.join(sorted(missing))} is missing.")
+    for name, ours in (("networks", networks), ("optimizers", optimizers)):
+        if len(state[name]) != len(ours):
+            raise ValueError(f"The state holds {len(state[name])} {name}, this method has {len(ours)}. {wrong_state}")
+    saved_shapes = {name: tuple(tensor.shape) for name, tensor in state["tensors"].items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if saved_shapes != shapes:
+        raise ValueError(f"The state holds tensors {saved_shapes}, this method has {shapes}. {wrong_state}")
+
+    # Networks before optimizers: the decomposition rejects weights that change after its own state is loaded.
     for network, saved in zip(networks, state["networks"], strict=True):
         network.load_state_dict(saved)
     for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
@@ -38,25 +49,10 @@ def restore(
         tensor.copy_(state["tensors"][name])
 
 
-def _check(
-    state: dict[str, Any], networks: Sequence[nn.Module], optimizers: Sequence[Optimizer], tensors: Tensors
-) -> None:
-    another = "It was saved by another method or for other data: build the method as it was when it was saved."
-    if missing := {"networks", "optimizers", "tensors"} - state.keys():
-        raise ValueError(f"Not a method's state: {', '.join(sorted(missing))} is missing.")
-    for name, ours in (("networks", networks), ("optimizers", optimizers)):
-        if len(state[name]) != len(ours):
-            raise ValueError(f"The state holds {len(state[name])} {name}, this method has {len(ours)}. {another}")
-    saved_shapes = {name: tuple(tensor.shape) for name, tensor in state["tensors"].items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if saved_shapes != shapes:
-        raise ValueError(f"The state holds tensors {saved_shapes}, this method has {shapes}. {another}")
-
-
 def _restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
     before = {parameter: dict(entries) for parameter, entries in optimizer.state.items()}
     rates = [group["lr"] for group in optimizer.param_groups]
-    # A copy, because torch takes over the saved tensors: two optimizers loaded from one state would share momentum.
+    # Copied, because torch keeps the saved tensors: two optimizers loaded from one state would share momentum.
     optimizer.load_state_dict(deepcopy(saved))
     for parameter, entries in before.items():
         loaded = optimizer.state[parameter]

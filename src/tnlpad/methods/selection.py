@@ -1,11 +1,11 @@
 """Small-loss selection: how many samples of a batch to keep, and which, as masks of fixed shape.
 
-Shared by Co-teaching, Co-teaching+, JoCoR, SIGUA and CNLCU. The forget rate rises from 0 to τ over the first epochs,
-because networks fit clean labels first: forget(t) = τ·min((t − 1)/(T_k − 1), 1) with T_k = 10, as in the public code of
-the family, whose epochs count from 0; the Co-teaching paper writes τ·min(t/T_k, 1), by option.
+Shared by Co-teaching, Co-teaching+, JoCoR, SIGUA and CNLCU. Networks fit clean labels first, so the forget rate rises
+from 0 to the noise rate τ over the first epochs: forget(t) = τ·min((t − 1)/(T_k − 1), 1) with T_k = 10. This is the
+rule of these methods' public code, whose epochs count from 0. The Co-teaching paper has τ·min(t/T_k, 1).
 
-A mask instead of an index list keeps every tensor's shape independent of the data, so that a step never waits for the
-host and can be captured in a graph.
+Masks, unlike lists of indices, have shapes that do not depend on the data. So a step never waits for the host, and can
+be captured as a CUDA graph.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Schedule = Literal["code", "paper"]
 
 
 def forget_rate(epoch: int, noise_rate: float, gradual_epochs: int = 10, schedule: Schedule = "code") -> float:
-    """The share of a batch to leave out in this 1-based epoch."""
+    """Return the share of a batch to leave out in this 1-based epoch."""
     if gradual_epochs < 1:
         raise ValueError(f"gradual_epochs={gradual_epochs}: must be at least 1, which forgets in full at once.")
     if schedule == "paper":
@@ -32,43 +32,42 @@ def forget_rate(epoch: int, noise_rate: float, gradual_epochs: int = 10, schedul
 class Forgetting:
     """How fast the forget rate rises to the noise rate."""
 
-    gradual_epochs: int = 10  # until as much of a batch is left out as labels are wrong
-    schedule: Schedule = "code"  # nothing is left out in the first epoch, or already a part
+    gradual_epochs: int = 10  # epochs until the share of a batch left out reaches the noise rate
+    schedule: Schedule = "code"  # `code` leaves nothing out in the first epoch, `paper` does
 
     def forget_rate(self, epoch: int, noise_rate: float) -> float:
-        """The share of a batch to leave out in this 1-based epoch."""
+        """Return the share of a batch to leave out in this 1-based epoch."""
         return forget_rate(epoch, noise_rate, self.gradual_epochs, self.schedule)
 
 
-def ranks(scores: Tensor, among: Tensor | None = None) -> Tensor:
-    """The place of every sample when sorted by score, smallest first; equal scores keep their order.
+def smallest(scores: Tensor, forget: Tensor, among: Tensor | None = None) -> Tensor:
+    """Return a mask of the samples to keep: those with the smallest scores in the batch, or in the mask `among`."""
+    if among is None:
+        return ranks(scores) < keep_count(scores.shape[-1], forget)
+    return among & (ranks(scores, among) < keep_count(among.sum(-1, keepdim=True), forget))
 
-    Scores may have several rows, each a ranking of its own. With a mask `among` only its samples are counted, and only
-    their places mean something.
+
+def ranks(scores: Tensor, among: Tensor | None = None) -> Tensor:
+    """Return each sample's rank by score, smallest first; ties keep their order. Rows are ranked separately.
+
+    With a mask `among`, only its samples are counted, and only their ranks are meaningful.
     """
     order = torch.argsort(scores.detach(), dim=-1, stable=True)
     counted = torch.ones_like(order) if among is None else among.gather(-1, order).long()
     return torch.empty_like(order).scatter_(-1, order, torch.cumsum(counted, -1) - 1)
 
 
-def rounded_down(count: Tensor) -> Tensor:
-    """⌊count⌋ after adding a shade, so that (1 − 0.9)·10 counts as 1 and not as 0.99…."""
-    return torch.floor(count + 1e-9)
-
-
 def keep_count(size: Tensor | int, forget: Tensor) -> Tensor:
-    """⌊(1 − forget)·size⌋, or everything if that is nothing; a device scalar, as `forget` is (in double precision)."""
+    """Return ⌊(1 − forget)·size⌋, or `size` if that is 0, as a device scalar. `forget` is in double precision."""
     count = rounded_down((1 - forget) * size)
     return count + size * (count < 1)
 
 
-def smallest(scores: Tensor, forget: Tensor, among: Tensor | None = None) -> Tensor:
-    """True for the samples to keep: those of the smallest scores, of the whole batch or of a part of it."""
-    if among is None:
-        return ranks(scores) < keep_count(scores.shape[-1], forget)
-    return among & (ranks(scores, among) < keep_count(among.sum(-1, keepdim=True), forget))
+def rounded_down(count: Tensor) -> Tensor:
+    """Return ⌊count + 1e-9⌋, so that (1 − 0.9)·10 = 0.99… counts as 1."""
+    return torch.floor(count + 1e-9)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """The mean over the masked entries, and 0 with a gradient of 0 if there are none."""
+    """Return the mean over the masked entries. If there are none, it is 0, and so is its gradient."""
     return values.masked_fill(~mask, 0).sum() / mask.sum().clamp(min=1)

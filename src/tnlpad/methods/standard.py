@@ -1,8 +1,8 @@
-"""Ordinary training: the mean cross entropy over the given labels. The paper's "Standard".
+"""Ordinary training: the mean cross entropy with the given labels. The paper's "Standard".
 
-`standard_2x` is a control that the paper lacks. Without its penalties the decomposition is plain SGD with twice the
-learning rate, half the weight decay and an initial weight of twice the variance on the decomposed weights; this trains
-exactly that, so that a gain of the full method cannot be put down to it.
+`standard_2x` is a control experiment that the paper does not have. Without its penalties, the decomposition is plain
+SGD with these changes for the decomposed weights: twice the learning rate, half the weight decay, and initial weights
+of twice the variance. `standard_2x` trains exactly that. A gain of the full method over it comes from the penalties.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tnlpad.core.split import parameter_groups
-from tnlpad.methods.forward import mean_loss
+from tnlpad.methods.forward import gradient_step, mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
@@ -23,11 +23,11 @@ from tnlpad.types import Batch, Clock
 
 @dataclass(frozen=True, kw_only=True)
 class StandardConfig:
-    """Nothing to choose."""
+    """No options."""
 
 
 class Standard:
-    """One network, one optimizer, every label believed."""
+    """One network, one optimizer, all labels as given. Methods that change only the step derive from it."""
 
     def __init__(self, network: nn.Module, optimizer: Optimizer) -> None:
         self.network = network
@@ -40,28 +40,27 @@ class Standard:
         self.network.train()
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
-        (optimizer,) = self.optimizers
-        loss = mean_loss(self.network, batch.images, batch.labels)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
+        return gradient_step(self.optimizers[0], mean_loss(self.network, batch.images, batch.labels))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors to save besides networks and optimizers, by name; none unless a subclass has some."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
-        return state_of([self.network], self.optimizers, {})
+        return state_of([self.network], self.optimizers, self.tensors())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        restore(state, [self.network], self.optimizers, {})
+        restore(state, [self.network], self.optimizers, self.tensors())
 
 
 def standard(config: StandardConfig, setup: Setup) -> Standard:
-    """Plain SGD."""
+    """Build plain SGD."""
     network = setup.network(0)
     return Standard(network, torch.optim.SGD(network.parameters(), **setup.sgd))
 
 
 def standard_2x(config: StandardConfig, setup: Setup) -> Standard:
-    """Plain SGD as the decomposition without penalties would train: see the module's text."""
+    """Build the control: plain SGD as the decomposition without penalties."""
     network = setup.network(0)
     decomposed, *ordinary = parameter_groups(network, init="independent", generator=setup.generator)
     with torch.no_grad():
@@ -70,7 +69,7 @@ def standard_2x(config: StandardConfig, setup: Setup) -> Standard:
     doubled = {
         "params": decomposed["params"],
         "lr_scale": 2.0,
-        "lr": 2.0 * setup.sgd["lr"],  # a tensor of its own where the learning rate is one
+        "lr": 2.0 * setup.sgd["lr"],  # a new tensor if the learning rate is a tensor, not shared with other groups
         "weight_decay": setup.sgd.get("weight_decay", 0.0) / 2,
     }
     groups = [doubled, *({"params": group["params"]} for group in ordinary)]

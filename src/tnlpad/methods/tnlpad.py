@@ -1,11 +1,10 @@
-"""TNLPAD: every weight is a sum σ + γ, trained together, judged by σ alone.
+"""TNLPAD: every weight is a sum σ + γ. Both parts are trained together, and σ alone is evaluated and shipped.
 
-Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition", equation for the objective in
-`tnlpad.core.decomposition`. The switches are the rows of its ablation table and the families of its β2 figure.
+Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition". The objective is in
+`tnlpad.core.decomposition`. The options cover the rows of the paper's ablation table and the curves of its β2 figure.
 
-How we differ from the public code: the epoch is chosen by the noisy validation accuracy of σ and not of w (the paper's
-words; `judge_by="sigma_chosen_by_w"` is the code's way), and shortcut convolutions that no forward pass uses are not
-built.
+How we differ from the public code: the epoch is selected by the noisy validation accuracy of σ, as the paper says, not
+of w (`judge_by="sigma_chosen_by_w"` is the code's rule). Shortcut convolutions that no forward pass uses are not built.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,31 +19,31 @@ from torch.optim import Optimizer
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, Penalty, PowerDecay, StepDecay
 from tnlpad.core.split import Init, parameter_groups
-from tnlpad.methods.forward import mean_loss
+from tnlpad.methods.forward import gradient_step, mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
 
 GammaFamily = Literal["power", "constant", "linear", "exponential", "step"]
-Part = Literal["sigma", "w"]  # what a decomposed network holds
+Part = Literal["sigma", "w"]  # the weights that a decomposed network is used with
 
 
 @dataclass(frozen=True, kw_only=True)
 class TnlpadConfig:
-    """The penalties' strengths, and what to leave out for the ablation."""
+    """Strengths of the penalties, and switches for the ablation."""
 
-    c1: float = 1e-4  # β1(t) = c1·t
-    c2: float = 0.6  # β2(t) = t^(−c2)
-    gamma_family: GammaFamily = "power"  # of β2; c2 is for the first
-    sigma_constraint: bool = True  # whether there is a β1
-    gamma_constraint: bool = True  # whether there is a β2
-    init: Init = "independent"  # of γ: 0, a draw of its own, or a random part of w
-    gamma_update: Literal["subgradient", "proximal"] = "subgradient"
-    norm: Literal["global", "tensor"] = "global"  # over all weights, or one for each tensor
-    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = "auto"  # σ, but w where nothing constrains γ
+    c1: float = 1e-4  # strength of the penalty on σ: β1(t) = c1·t
+    c2: float = 0.6  # decay of the penalty on γ: β2(t) = t^(−c2)
+    gamma_family: GammaFamily = "power"  # shape of β2; c2 applies to `power` only
+    sigma_constraint: bool = True  # use β1
+    gamma_constraint: bool = True  # use β2
+    init: Init = "independent"  # initial γ: 0, a draw of its own, or a random part of w
+    gamma_update: Literal["subgradient", "proximal"] = "subgradient"  # how the penalty on γ is applied
+    norm: Literal["global", "tensor"] = "global"  # one norm over all weights, or one per tensor
+    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = "auto"  # auto: σ, or w without `gamma_constraint`
 
     def gamma_penalty(self, epochs: int) -> Penalty | None:
-        """β2 of the family; all of them start at 1."""
+        """Return β2. All shapes start at 1."""
         if not self.gamma_constraint:
             return None
         families: dict[GammaFamily, Penalty] = {
@@ -59,19 +58,19 @@ class TnlpadConfig:
         return families[self.gamma_family]
 
     def reported(self) -> Part:
-        """Which weights to judge by: with γ unconstrained σ means nothing, so the paper then uses w."""
+        """Return the weights to evaluate. With γ unconstrained σ has no meaning, so the paper then uses w."""
         if self.judge_by not in ("auto", "sigma", "w", "sigma_chosen_by_w"):
             raise ValueError(f'judge_by={self.judge_by!r}: choose "auto", "sigma", "w" or "sigma_chosen_by_w".')
         by_w = self.judge_by == "w" or (self.judge_by == "auto" and not self.gamma_constraint)
         return "w" if by_w else "sigma"
 
     def chosen_by(self) -> Part:
-        """Which weights choose the epoch."""
+        """Return the weights that select the epoch."""
         return "w" if self.judge_by == "sigma_chosen_by_w" else self.reported()
 
 
 class Tnlpad:
-    """One network, one decomposing optimizer."""
+    """One network with a decomposing optimizer."""
 
     def __init__(self, config: TnlpadConfig, setup: Setup) -> None:
         self.network = setup.network(0)
@@ -95,11 +94,7 @@ class Tnlpad:
         self.optimizer.start_epoch()
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
-        loss = mean_loss(self.network, batch.images, batch.labels)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
+        return gradient_step(self.optimizer, mean_loss(self.network, batch.images, batch.labels))
 
     def state_dict(self) -> dict[str, Any]:
         return state_of([self.network], self.optimizers, {})
@@ -111,7 +106,7 @@ class Tnlpad:
 def decomposition(
     config: TnlpadConfig, network: nn.Module, setup: Setup, gamma_penalty: Penalty | None
 ) -> Decomposition:
-    """The decomposition of a network's weights over SGD."""
+    """Return the decomposition of a network's weights, over SGD."""
     return Decomposition(
         parameter_groups(network, init=config.init, generator=setup.generator),
         torch.optim.SGD,
