@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "noise": {"rng"} | SHARED,
     "data": {"rng"} | SHARED,
     "methods": {"types", "core"},
-    "training": {"types", "methods", "core"},
+    "training": {"types", "atomic_files", "methods", "core"},
     "runs": PARTS,
     "paper_figures": PARTS | {"runs"},
     "grid": PARTS | {"runs", "paper_figures"},

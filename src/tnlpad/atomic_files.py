@@ -1,4 +1,4 @@
-"""atomic_files"""
+"""Write files by rename, so that a reader sees the old content or the new one, never a part."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes this name at the end of the block, if all went well; else nothing has changed."""
+    """Open a temporary file that takes this name when the block ends; after an error, nothing has changed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -25,17 +25,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_by_rename(path: Path, content: bytes) -> None:
-    """All of the content under this name, or the file as it was: never a part."""
+    """Replace the file's content, entirely or not at all."""
     with replacing(path) as file:
         file.write(content)
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether this, or what it was raised from, says that there is no space left: so the next write will fail too."""
-    seen: set[int] = set()  # an exception may be raised from one that was raised from it
+    """Return whether an error, or one that it was raised from, says that the disk is full."""
+    return any(isinstance(each, OSError) and each.errno in (errno.ENOSPC, errno.EDQUOT) for each in error_chain(error))
+
+
+def error_chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and those that it was raised from, each once: a chain may be a circle."""
+    seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
+        yield error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return False

@@ -163,7 +163,7 @@ class Scaler(nn.Module):
     ("model", "options", "message"),
     [
         (nn.BatchNorm2d(3), {}, 'Nothing to decompose.*decompose="all"'),
-        (nn.Linear(2, 2).requires_grad_(False), {}, "Nothing to decompose: of 0 trainable"),
+        (nn.Linear(2, 2).requires_grad_(False), {}, "Nothing to decompose: none of the 0 trainable"),
         (nn.LazyLinear(3), {}, "run one batch"),
         (Scaler(), {"decompose": "all", "init": "independent"}, r"Scaler has no reset_parameters\(\)"),
         (nn.Linear(2, 2), {"init": "kaiming"}, "init='kaiming'"),

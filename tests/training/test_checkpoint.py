@@ -101,7 +101,7 @@ def test_the_state_of_something_else_is_reported(tmp_path, change):
     state = torch.load(path, weights_only=True)
     change(state)
     torch.save(state, path)
-    with pytest.raises(CheckpointError, match="is not the state of this run"):
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt is not a checkpoint of this run"):
         load(path)
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.toy import SIZE, Loader, Plain, Scripted, counting, scripted_sets, sets
+from tests.training.toy import SIZE, Loader, Plain, Scripted, scripted_sets, scripted_statistics, sets
 from tnlpad.records.store import RunFolder
 from tnlpad.training import loop
-from tnlpad.training.loop import Diverged, Schedule, chosen, learning_rate, out_of_patience, set_learning_rate, train
+from tnlpad.training.loop import Diverged, Schedule, chosen, out_of_patience, set_learning_rate, train
 
 CPU = torch.device("cpu")
 STEADY = Schedule(epochs=4, learning_rate=0.1, milestones=(3,), decay=0.1)
@@ -62,19 +62,19 @@ def folder(tmp_path):
 
 
 def test_a_record_of_every_epoch(folder):
-    told = []
+    records = []
     steps = []
-    result = trained(folder, on_epoch=told.append, on_step=lambda *where: steps.append(where))
-    assert told == result.history == folder.epochs()
-    assert [each["epoch"] for each in told] == [1, 2, 3, 4]
-    assert [each["learning_rate"] for each in told] == pytest.approx([0.1, 0.1, 0.01, 0.01])
+    result = trained(folder, on_epoch=records.append, on_step=lambda *where: steps.append(where))
+    assert records == result.history == folder.epochs()
+    assert [each["epoch"] for each in records] == [1, 2, 3, 4]
+    assert [each["learning_rate"] for each in records] == pytest.approx([0.1, 0.1, 0.01, 0.01])
     assert steps == [(epoch, step, 3) for epoch in range(1, 5) for step in range(1, 4)]
-    for each in told:
+    for each in records:
         assert each["judged"]["w"].keys() >= {"validation_loss", "test_accuracy", "memorised"}
         assert each["selection"]["even"] == {"picked": SIZE // 2, "precision": pytest.approx(2 / 3)}
         assert each["norms"]["gradient"] > 0
         assert each["seconds"].keys() == {"training", "measuring"}
-    assert told[-1]["train_loss"] < told[0]["train_loss"]
+    assert records[-1]["train_loss"] < records[0]["train_loss"]
 
 
 def test_the_best_weights_are_those_of_the_chosen_epoch(folder):
@@ -90,14 +90,14 @@ def test_the_best_weights_are_those_of_the_chosen_epoch(folder):
 
 @pytest.mark.parametrize(("chosen_by", "epoch", "shipped"), [(("sigma",), 2, 7), (("w",), 3, 5)])
 def test_the_best_epoch_is_in_the_middle(folder, chosen_by, epoch, shipped):
-    """σ is shipped as it was then, not as it is at the end, and whoever chose."""
+    """σ of the chosen epoch is shipped, not that of the last one, whichever network chose."""
     method = Scripted(sigma=(3, 7, 5, 7), w=(2, 2, 9, 4), chosen_by=chosen_by)
-    census = counting()
-    result = trained(folder, method, measured=scripted_sets(), census=census)
+    statistics = scripted_statistics()
+    result = trained(folder, method, measured=scripted_sets(), statistics=statistics)
     assert chosen(result.history)["epoch"] == epoch
     assert result.best["known"].item() == shipped
     assert torch.load(folder.checkpoint_file, weights_only=True)["best"]["known"].item() == shipped
-    found = census.counted()
+    found = statistics.result()
     assert (found.chosen_epoch, found.epochs) == (epoch, (epoch, 4))
 
 
@@ -136,12 +136,6 @@ def test_training_and_measuring_have_the_same_precision(folder, bf16):
     assert seen == {(True, bf16), (False, bf16)}
 
 
-@pytest.mark.parametrize(("takes_effect", "rates"), [("in", [1.0, 0.1, 0.1]), ("after", [1.0, 1.0, 0.1])])
-def test_when_the_decay_takes_effect(takes_effect, rates):
-    schedule = Schedule(epochs=3, learning_rate=1.0, milestones=(2,), decay=0.1, decay_takes_effect=takes_effect)
-    assert [schedule.rate(epoch) for epoch in (1, 2, 3)] == pytest.approx(rates)
-
-
 def test_two_networks_are_reported_by_their_mean(folder):
     method = Plain()
     other = Plain()
@@ -152,8 +146,8 @@ def test_two_networks_are_reported_by_their_mean(folder):
             assert each[name] == pytest.approx(sum(judged[name] for judged in each["judged"].values()) / 2)
 
 
-class Told(Plain):
-    """Wants to be told, and learns as in the third epoch of the schedule from its second on."""
+class Listening(Plain):
+    """Has `end_epoch`, and from its second epoch on the learning rate of the schedule's third."""
 
     def __init__(self, enough=None):
         super().__init__()
@@ -175,15 +169,15 @@ class Told(Plain):
         return len(self.accuracies) == self.enough
 
 
-def test_a_method_that_wants_to_know_is_told_the_noisy_accuracy(folder):
-    method = Told()
+def test_end_epoch_gets_the_noisy_accuracy(folder):
+    method = Listening()
     result = trained(folder, method, measured=sets(test_labels=torch.ones(SIZE, dtype=torch.int64)))
     assert method.accuracies == [each["validation_accuracy"] for each in result.history]
     assert method.accuracies != [each["test_accuracy"] for each in result.history]
 
 
 def test_a_method_may_say_which_epoch_of_the_schedule_holds(folder):
-    method = Told()
+    method = Listening()
     result = trained(folder, method)
     assert [each["learning_rate"] for each in result.history] == pytest.approx([0.1, 0.01, 0.01, 0.01])
     assert method.rates == pytest.approx([0.1] * 3 + [0.01] * 9)
@@ -191,9 +185,9 @@ def test_a_method_may_say_which_epoch_of_the_schedule_holds(folder):
 
 def test_a_method_may_say_that_it_is_finished(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    assert len(trained(folder, Told(enough=2), checkpoint_every_seconds=1e9).history) == 2
+    assert len(trained(folder, Listening(enough=2), checkpoint_every_seconds=1e9).history) == 2
     assert torch.load(folder.checkpoint_file, weights_only=True)["epoch"] == 2
-    method = Told(enough=2)
+    method = Listening(enough=2)
     method.accuracies = [0.5, 0.5]  # as its state would say
     assert len(trained(folder, method, checkpoint_every_seconds=1e9).history) == 2
 
@@ -340,8 +334,9 @@ def test_no_epoch_at_all(folder):
 
 
 def epochs_at(milestones, **options):
-    """How many of a hundred epochs train at which rate, in their order."""
-    rates = [learning_rate(epoch, 0.01, milestones, 0.1, **options) for epoch in range(1, 101)]
+    """Each learning rate of a hundred epochs, with the number of epochs that have it."""
+    schedule = Schedule(epochs=100, learning_rate=0.01, milestones=milestones, decay=0.1, **options)
+    rates = [schedule.rate(epoch) for epoch in range(1, 101)]
     assert rates == sorted(rates, reverse=True)
     return [(pytest.approx(rate), count) for rate, count in Counter(rates).items()]
 
@@ -352,23 +347,24 @@ def test_the_authors_runs():
 
 
 def test_the_conventional_reading():
-    assert epochs_at((40, 80), takes_effect="after") == [(0.01, 40), (0.001, 40), (0.0001, 20)]
-    assert epochs_at((10, 20), takes_effect="after") == [(0.01, 10), (0.001, 10), (0.0001, 80)]
+    assert epochs_at((40, 80), decay_takes_effect="after") == [(0.01, 40), (0.001, 40), (0.0001, 20)]
+    assert epochs_at((10, 20), decay_takes_effect="after") == [(0.01, 10), (0.001, 10), (0.0001, 80)]
 
 
 def test_the_conventional_reading_is_that_of_torch():
     weight = nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=0.01)
     scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [40, 80], 0.1)
+    schedule = Schedule(epochs=100, learning_rate=0.01, milestones=(40, 80), decay=0.1, decay_takes_effect="after")
     for epoch in range(1, 101):
-        expected = learning_rate(epoch, 0.01, (40, 80), 0.1, "after")
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(schedule.rate(epoch))
         optimizer.step()
         scheduler.step()
 
 
 def test_without_milestones_nothing_changes():
-    assert {learning_rate(epoch, 0.3, (), 0.1) for epoch in range(1, 9)} == {0.3}
+    schedule = Schedule(epochs=9, learning_rate=0.3, milestones=(), decay=0.1)
+    assert {schedule.rate(epoch) for epoch in range(1, 10)} == {0.3}
 
 
 def test_every_group_of_every_optimizer_by_its_scale():

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.training.measure import Samples, Sets
-from tnlpad.training.sample_scores import Census
+from tnlpad.training.sample_scores import SampleStatistics
 from tnlpad.types import Batch
 
 SIZE = 24
@@ -124,6 +124,6 @@ def scripted_sets():
     return Sets(validation=_known(), test=_known(), wrong=None, correct=None)
 
 
-def counting():
-    """A census of those samples."""
-    return Census(_known(), 2)
+def scripted_statistics():
+    """Per-sample statistics of those samples."""
+    return SampleStatistics(_known(), 2)

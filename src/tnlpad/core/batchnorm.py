@@ -1,10 +1,9 @@
 """BatchNorm statistics that fit σ, without disturbing those of w.
 
-While training, BatchNorm collects the means and variances of a network that runs on w = σ + γ. The paper judges σ
-with those same statistics, and so do we by default. Once γ is not small they no longer fit, layer after layer; this
-module estimates them anew from a pass of the network as it stands, as weight averaging does (torch's `update_bn`, which
-however overwrites them for good). Labels are not used. Feed images augmented as in training: on plain images the
-estimate has been seen to lower accuracy.
+While training, BatchNorm collects the means and variances of a network that runs on w = σ + γ. The paper evaluates σ
+with these statistics, and so do we by default. They no longer fit once γ is large. This module estimates them again
+from forward passes of the current network, like torch's `update_bn`, and restores the old ones afterwards. Labels are
+not used. Pass images augmented as in training: plain images can lower accuracy.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,15 +15,15 @@ from torch import Tensor, nn
 
 @contextmanager
 def reestimated_batchnorm(model: nn.Module, batches: Iterable[Tensor]) -> Iterator[None]:
-    """Within the block BatchNorm uses statistics averaged over `batches`; afterwards its own again, bit for bit.
+    """Let BatchNorm use statistics averaged over `batches` within the block; then restore its own, bit for bit.
 
     >>> with optimizer.sigma_weights(), reestimated_batchnorm(model, batches):  # doctest: +SKIP
     ...     accuracy = evaluate(model)
 
-    The whole network is in evaluation mode within the block (dropout off), and in its previous modes afterwards.
+    Within the block the whole network is in evaluation mode (dropout off); then its modules return to their modes.
 
     Raises:
-        ValueError: if there is not a single batch to estimate from.
+        ValueError: if there is no batch to estimate from.
     """
     layers = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     modes = {module: module.training for module in model.modules()}
@@ -36,12 +35,15 @@ def reestimated_batchnorm(model: nn.Module, batches: Iterable[Tensor]) -> Iterat
             layer.reset_running_stats()
             layer.momentum = None  # a cumulative average: every batch counts the same
             layer.training = True
-        _pass(model, batches if layers else ())
+        if layers:
+            with torch.no_grad():
+                for images in batches:
+                    model(images)
         if layers and not any(layer.num_batches_tracked for layer in layers):
-            raise ValueError("No batch went through BatchNorm: `batches` is empty, or the layers are not used.")
+            raise ValueError("No batch reached BatchNorm: `batches` is empty, or the layers are not used.")
         for layer, saved in zip(layers, buffers, strict=True):
             layer.training = False
-            if not layer.num_batches_tracked:  # a head that only training uses, say
+            if not layer.num_batches_tracked:  # for example a head that only training uses
                 _restore(layer, saved)
         yield
     finally:
@@ -55,9 +57,3 @@ def reestimated_batchnorm(model: nn.Module, batches: Iterable[Tensor]) -> Iterat
 def _restore(layer: nn.Module, saved: dict[str, Tensor]) -> None:
     for name, value in saved.items():
         getattr(layer, name).copy_(value)
-
-
-@torch.no_grad()
-def _pass(model: nn.Module, batches: Iterable[Tensor]) -> None:
-    for images in batches:
-        model(images)

@@ -1,13 +1,11 @@
-"""What a run needs to go on as if it had never stopped, in one file that is written whole or not at all.
+"""Save and load checkpoints, from which a run resumes bit for bit.
 
-The file holds tensors and plain containers only, so that `torch.load(weights_only=True)` reads it. It is a zip archive
-with a checksum for each of its parts, which torch writes but does not compare: we do, before anything is restored.
+A checkpoint holds tensors and plain containers only, so that `torch.load(weights_only=True)` reads it. It is a zip
+archive with checksums. torch does not compare them, so `load_checkpoint` does before it restores anything.
 """
 
-import os
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tnlpad.atomic_files import error_chain, replacing
 from tnlpad.methods.protocol import Method
 
 Weights = dict[str, Tensor]
@@ -22,44 +21,40 @@ Streams = Mapping[str, torch.Generator]
 
 
 class CheckpointError(Exception):
-    """A checkpoint that is damaged or belongs to another run; the message names the file and the way out."""
+    """A checkpoint is damaged or belongs to another run."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Progress:
-    """How far a run has come: its last complete epoch, the weights of the epoch chosen so far, the census if any."""
+    """The last complete epoch, the weights of the best epoch so far, and the per-sample statistics if any."""
 
     epoch: int = 0
     best: Weights | None = None
-    census: dict[str, Any] | None = None
+    statistics: dict[str, Any] | None = None
 
 
 def save_checkpoint(path: Path, progress: Progress, method: Method, streams: Streams, device: torch.device) -> None:
-    """Write the state after an epoch by rename; a full disk leaves the previous checkpoint as it was."""
+    """Write the state after an epoch; a failed write keeps the previous checkpoint."""
     state = {
         "epoch": progress.epoch,
         "best": progress.best,
-        "census": progress.census,
+        "census": progress.statistics,
         "method": method.state_dict(),
         "streams": {name: generator.get_state() for name, generator in streams.items()},
         "global_streams": _global_streams(device),
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        with replacing(path) as file:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        _raise_what_the_disk_said(error)
+    except RuntimeError as error:  # torch wraps the error of a failed write
+        for cause in error_chain(error):
+            if isinstance(cause, OSError):
+                raise cause from error
         raise
 
 
 def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.device) -> Progress:
-    """Restore a saved state and say how far it had come; nothing has changed if there is none yet."""
+    """Restore a saved state and return its progress; without a checkpoint, change nothing."""
     if not path.exists():
         return Progress()
     state = _read(path, device)
@@ -68,11 +63,11 @@ def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.
         for name, generator in streams.items():
             generator.set_state(state["streams"][name].cpu())
         _restore_global_streams(state["global_streams"], device)
-        return Progress(epoch=int(state["epoch"]), best=state["best"], census=state.get("census"))
+        return Progress(epoch=int(state["epoch"]), best=state["best"], statistics=state.get("census"))
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise CheckpointError(
-            f"{path} is not the state of this run ({type(error).__name__}: {error}) and is not used. Restore it, or "
-            "remove the run's folder to start anew."
+            f"{path} is not a checkpoint of this run ({type(error).__name__}: {error}). Restore it, or remove the "
+            "run's folder to start again."
         ) from error
 
 
@@ -84,25 +79,15 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except OSError:
         raise
-    # Damage shows in many ways, depending on where it is: of the archive, of the pickle in it, of its encoding.
-    except Exception as error:
+    except Exception as error:  # the archive, the pickle in it and its encoding each have their own errors
         raise CheckpointError(
-            f"{path} is damaged ({error}) and is not used. Restore it, or remove the run's folder to start anew."
+            f"{path} is damaged ({error}). Restore it, or remove the run's folder to start again."
         ) from error
     return state
 
 
-def _raise_what_the_disk_said(error: BaseException) -> None:
-    """torch reports a failed write as an error of its own, with the disk's words behind it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause is not error:
-            raise cause from error
-        cause = cause.__context__
-
-
 def _global_streams(device: torch.device) -> dict[str, Tensor]:
-    # Layers such as dropout know no other generators.
+    # Layers such as dropout draw from the global generators.
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)

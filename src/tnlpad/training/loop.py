@@ -1,9 +1,8 @@
-"""The learning rate as an explicit function of the epoch; no scheduler object, so nothing hidden to restore.
+"""The training loop, the same for every method.
 
-The training loop, the same for every method: read it from top to bottom.
-
-One epoch: set the learning rate, train on every batch, measure, record, save. The chosen epoch is the first with the
-highest accuracy on the noisy validation set; the test set is measured and chooses nothing.
+One epoch: set the learning rate, train on every batch, measure, record, save a checkpoint. The chosen epoch is the
+first with the highest accuracy on the noisy validation set; the test set is measured and chooses nothing. The learning
+rate is a function of the epoch, so there is no scheduler to restore.
 """
 
 import math
@@ -19,65 +18,45 @@ from tnlpad.methods.protocol import Method, chosen_by, end_epoch, finished, sche
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
 from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, Sets, measure
-from tnlpad.training.sample_scores import Census
+from tnlpad.training.sample_scores import SampleStatistics
 from tnlpad.types import BatchSource, Clock, RunFiles
 
-DecayTakesEffect = Literal["in", "after"]
-
-
-def learning_rate(
-    epoch: int, initial: float, milestones: Sequence[int], factor: float, takes_effect: DecayTakesEffect = "in"
-) -> float:
-    """The rate of a 1-based epoch: `initial`, times `factor` for every milestone reached.
-
-    "decayed at the 40th epoch" takes effect in epoch 40 in the authors' runs, since their torch stepped the scheduler
-    before each epoch; "after" is the conventional reading, from epoch 41 on.
-    """
-    late = 0 if takes_effect == "in" else 1
-    return initial * factor ** sum(epoch >= milestone + late for milestone in milestones)
-
-
-def set_learning_rate(optimizers: Sequence[Optimizer], rate: float) -> None:
-    """Write the rate into every group, times its `lr_scale`; a tensor is filled, since a graph may hold it."""
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            value = rate * group.get("lr_scale", 1.0)
-            if isinstance(group["lr"], torch.Tensor):
-                group["lr"].fill_(value)
-            else:
-                group["lr"] = value
-
-
 Record = dict[str, Any]
-HOPELESS_LOSS = 1e6  # guessing among a thousand classes costs 7: a loss of this size is a failure, finite or not
-LIKELY_CAUSES = (
+LARGEST_LOSS = 1e6  # guessing among a thousand classes costs 7: training does not recover from this
+DIVERGENCE_ADVICE = (
     "The usual cause is a learning rate that is too high for this network, method or precision: try a lower one, such "
     "as a tenth. The last checkpoint is kept."
 )
 
 
 class Diverged(Exception):
-    """The loss is no longer a number, or no longer one that training comes back from."""
+    """The loss is NaN, infinite or too large for training to recover."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long, and how fast."""
+    """Number of epochs, learning rate and patience.
+
+    "decayed at the 40th epoch" takes effect "in" epoch 40 in the authors' runs, since their torch stepped the scheduler
+    before each epoch. "after" is the conventional reading, from epoch 41 on.
+    """
 
     epochs: int
     learning_rate: float
     milestones: tuple[int, ...]
     decay: float
-    decay_takes_effect: DecayTakesEffect = "in"
+    decay_takes_effect: Literal["in", "after"] = "in"
     patience: int | None = None
 
     def rate(self, epoch: int) -> float:
-        return learning_rate(epoch, self.learning_rate, self.milestones, self.decay, self.decay_takes_effect)
+        """Return the learning rate of a 1-based epoch, decayed once for every milestone reached."""
+        late = 0 if self.decay_takes_effect == "in" else 1
+        return self.learning_rate * self.decay ** sum(epoch >= milestone + late for milestone in self.milestones)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trained:
-    """What training leaves: the record of every epoch, and the weights to ship, which are those of the chosen one."""
+    """The record of every epoch, and the weights of the chosen one."""
 
     history: list[Record]
     best: Weights
@@ -96,32 +75,35 @@ def train(
     compiled: bool = False,
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
-    census: Census | None = None,
+    statistics: SampleStatistics | None = None,
     on_step: OnStep = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> Trained:
-    """Train to the end, from wherever the folder's last checkpoint stands.
+    """Train to the end, starting from the folder's checkpoint if there is one.
 
     Args:
-        method, loader, sets, schedule: What to train, on what, measured how, for how long.
+        method: The method with its networks, which the caller has compiled if they are to be.
+        loader: The training batches.
+        sets: The samples to measure on.
+        schedule: Epochs and learning rate.
         folder: Where records and checkpoints go.
-        streams: The random generators that are drawn from on the way, to be saved and restored.
-        device: Where it happens.
-        bf16: Forward passes in bfloat16 where torch's autocast deems it safe.
-        compiled: Whether to compile what lies between the plan of an epoch and the network; networks come compiled.
-        engine: How steps are carried out: see `tnlpad.training.engine`.
-        checkpoint_every_seconds: Leave out checkpoints that would follow the previous one sooner; the last epoch always
-            gets one. A killed run repeats the epochs since its last checkpoint, and their records with them.
-        census: Counts what becomes of every sample's label; it is saved with the checkpoint and changes no number.
-        on_step: Told epoch, step and steps per epoch, for a progress bar.
-        on_epoch: Told every finished epoch's record.
+        streams: The random generators in use, to save and restore.
+        device: The device of the method and the data.
+        bf16: Run forward passes in bfloat16, under torch's autocast.
+        compiled: Compile the loading of a batch and the bookkeeping of a step as well.
+        engine: How to run steps: see `tnlpad.training.engine`.
+        checkpoint_every_seconds: Minimum time between checkpoints; the last epoch always gets one. A killed run repeats
+            the epochs since its last checkpoint.
+        statistics: Per-sample statistics to collect; saved with the checkpoint.
+        on_step: Called with epoch, step and steps per epoch.
+        on_epoch: Called with the record of every finished epoch.
     """
     progress = load_checkpoint(folder.checkpoint_file, method, streams, device)
     folder.keep_epochs(progress.epoch)
     history, best = folder.epochs(), progress.best
-    if census is not None and progress.census is not None:
-        census.load_state_dict(progress.census)
-    saved = time.perf_counter()
+    if statistics is not None and progress.statistics is not None:
+        statistics.load_state_dict(progress.statistics)
+    saved_at = time.perf_counter()
     steps = choose_engine(engine, method, loader, device=device, bf16=bf16, compiled=compiled)
     evaluator = Evaluator(bf16=bf16, captured=isinstance(steps, Replayed))
     with own_stream(device):
@@ -145,16 +127,16 @@ def train(
             history.append(record)
             if is_best := chosen(history) is record:
                 best = shipped_weights(method)
-            if census is not None:
-                census.take(method, epoch, best=is_best)
+            if statistics is not None:
+                statistics.update(method, epoch, best=is_best)
             end_epoch(method, record["validation_accuracy"])
             folder.append_epoch(record)
             last = epoch == schedule.epochs or finished(method) or out_of_patience(history, schedule.patience)
-            if last or time.perf_counter() - saved >= checkpoint_every_seconds:
-                counted = None if census is None else census.state_dict()
-                progress = Progress(epoch=epoch, best=best, census=counted)
+            if last or time.perf_counter() - saved_at >= checkpoint_every_seconds:
+                collected = None if statistics is None else statistics.state_dict()
+                progress = Progress(epoch=epoch, best=best, statistics=collected)
                 save_checkpoint(folder.checkpoint_file, progress, method, streams, device)
-                saved = time.perf_counter()
+                saved_at = time.perf_counter()
             if on_epoch is not None:
                 on_epoch(record)
     if best is None:
@@ -162,13 +144,24 @@ def train(
     return Trained(history=history, best=best)
 
 
+def set_learning_rate(optimizers: Sequence[Optimizer], rate: float) -> None:
+    """Set the learning rate of every group, times its `lr_scale`; fill a tensor, since a graph may hold it."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            value = rate * group.get("lr_scale", 1.0)
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
+
+
 def chosen(history: Sequence[Record]) -> Record:
-    """The first epoch of the highest noisy validation accuracy."""
+    """Return the record of the first epoch with the highest noisy validation accuracy."""
     return max(history, key=lambda record: (record["validation_accuracy"], -record["epoch"]))
 
 
 def out_of_patience(history: Sequence[Record], patience: int | None) -> bool:
-    """Whether the best epoch lies `patience` or more epochs back."""
+    """Return whether the best epoch is `patience` or more epochs back."""
     return patience is not None and bool(history) and len(history) - chosen(history)["epoch"] >= patience
 
 
@@ -178,25 +171,25 @@ def _mean(record: Record, names: Sequence[str], what: str) -> float:
 
 
 def shipped_weights(method: Method) -> Weights:
-    """A copy of the first judged network's state; for a decomposition that is σ."""
+    """Copy the state of the first judged network, which is σ for a decomposition."""
     with next(iter(method.judged.values()))() as network:
         return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
 
 
 def _finite_mean(losses: Sequence[float], epoch: int, rate: float) -> float:
     for step, loss in enumerate(losses, start=1):
-        if not abs(loss) < HOPELESS_LOSS:  # also catches NaN
+        if not abs(loss) < LARGEST_LOSS:  # also catches NaN
             raise Diverged(
-                f"The loss is {loss:g} in step {step} of epoch {epoch}, at learning rate {rate:g}. {LIKELY_CAUSES}"
+                f"The loss is {loss:g} in step {step} of epoch {epoch}, at learning rate {rate:g}. {DIVERGENCE_ADVICE}"
             )
     return sum(losses) / len(losses)
 
 
 def _require_finite(record: Record, epoch: int, steps: int) -> None:
-    """Every loss may have been a number and the weights none after the epoch's last step."""
+    """Raise if a measurement is not finite: the epoch's last step may have made the weights NaN."""
     for name, value in _named_numbers(record):
         if not math.isfinite(value):
-            raise Diverged(f"{name} is {value:g} after step {steps} of epoch {epoch}. {LIKELY_CAUSES}")
+            raise Diverged(f"{name} is {value:g} after step {steps} of epoch {epoch}. {DIVERGENCE_ADVICE}")
 
 
 def _named_numbers(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

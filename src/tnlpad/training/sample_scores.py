@@ -1,17 +1,15 @@
-"""What training does with every single given label, kept per sample: what the search for wrong labels starts from.
+"""Per-sample training statistics, from which the search for wrong labels starts.
 
-After an epoch every training and validation sample is looked at once more, unaugmented and without gradients: by σ and
-by w where weights are decomposed, else by the network to ship. Sums over the epochs stay on the device. The same sums
-as they stood at the chosen epoch are kept beside them: labels that are wrong are learnt late, so what is added up until
-the noisy validation accuracy is at its best tells right from wrong better than what is added up to the end.
+After an epoch every training and validation sample is evaluated, unaugmented and without gradients: by σ and by w where
+weights are decomposed, else by the network to ship. Sums over the epochs stay on the device. A copy of the sums at the
+chosen epoch is kept too: wrong labels are learnt late, so statistics up to the best noisy validation accuracy separate
+right from wrong labels better than statistics up to the end. Probabilities are means over both networks: w memorises
+wrong labels, and σ may learn late where there are few images.
 
-Probabilities are means over both networks: w learns wrong labels by heart, and σ may learn late where images are few.
-
-It draws no random number and changes no weight: a run gives the same numbers with a census and without.
-
-Margins follow Pleiss et al., "Identifying Mislabeled Data using the Area Under the Margin Ranking", but of unaugmented
-images after the epoch in place of augmented ones on the way; forgetting follows Toneva et al., "An Empirical Study of
-Example Forgetting", counted from epoch to epoch.
+Margins follow Pleiss et al., "Identifying Mislabeled Data using the Area Under the Margin Ranking", but on unaugmented
+images after the epoch instead of augmented ones during it. Forgetting follows Toneva et al., "An Empirical Study of
+Example Forgetting", counted from epoch to epoch. Neither random numbers nor weights are touched, so a run gives the
+same numbers with and without statistics.
 """
 
 from collections.abc import Mapping
@@ -26,28 +24,31 @@ from torch.nn import functional as F
 
 from tnlpad.methods.protocol import Method
 from tnlpad.training.engine import compiled_if
-from tnlpad.training.evaluate import evaluation_mode
-from tnlpad.training.measure import Samples
+from tnlpad.training.measure import Samples, evaluation_mode
 
-Tally = dict[str, Tensor]
-TALLIED = ("margin", "loss", "agreed", "forgotten")
-STATE = ("chosen_epoch", "epochs", "tallies", "epochs_until_chosen", "until_chosen")
+Sums = dict[str, Tensor]
+SUMMED = ("margin", "loss", "agreed", "forgotten")
+STATE = {  # key in a checkpoint: attribute
+    "chosen_epoch": "chosen_epoch",
+    "epochs": "epochs",
+    "tallies": "sums",
+    "epochs_until_chosen": "epochs_until_chosen",
+    "until_chosen": "sums_until_chosen",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Counted:
-    """A census as plain arrays: a number per sample under each name, in the order of the census' samples.
-
-    Names are `margin_sigma`, `loss_w` and so on: means over the epochs until the chosen one, counts for `forgotten`;
-    with `_to_end` behind them they go to the last epoch. `predicted` and `loss_chosen` are those of the
-    first network in the chosen epoch.
+class SampleNumbers:
+    """Per-sample statistics as arrays, in the order of the samples.
 
     Args:
-        numbers: By name.
-        probabilities: Samples × classes, mean over the networks asked and the epochs until the chosen one.
-        views: Names of the networks asked.
-        epochs: Over how many epochs the first network's means go: until the chosen one, and to the end.
-        chosen_epoch: Which one it is.
+        numbers: By name: `margin_sigma`, `loss_w` and so on are means over the epochs until the chosen one, and counts
+            for `forgotten`. With the suffix `_to_end` they go to the last epoch. `predicted` and `loss_chosen` are
+            those of the first network in the chosen epoch.
+        probabilities: Samples × classes, the mean over the networks and over the epochs until the chosen one.
+        views: Names of the evaluated networks.
+        epochs: Number of epochs in the first network's means: until the chosen one, and to the end.
+        chosen_epoch: The chosen epoch.
     """
 
     numbers: dict[str, NDArray[Any]]
@@ -57,59 +58,62 @@ class Counted:
     chosen_epoch: int
 
 
-class Census:
-    """Counts after every epoch, or after every few: always after one that is the best so far, as the first is.
+class SampleStatistics:
+    """Evaluates all samples after every `every` epochs, and after each epoch that is the best so far.
 
-    A look at every sample by one network costs a third of an epoch's training.
+    One network's evaluation of all samples takes about a third of the time of a training epoch.
 
     Args:
-        samples: All that are to be asked about, with their given labels.
-        num_classes: How many there are.
-        every: Look after every so many epochs.
-        bf16: Forward passes in bfloat16, as in training.
+        samples: The samples to evaluate, with their given labels.
+        num_classes: Number of classes.
+        every: Epochs between evaluations.
+        bf16: Run forward passes in bfloat16, as in training.
     """
 
     def __init__(self, samples: Samples, num_classes: int, *, every: int = 1, bf16: bool = False) -> None:
         if every < 1:
-            raise ValueError(f"every={every}: a census is taken after every so many epochs, at least 1.")
+            raise ValueError(f"every={every}: the number of epochs between evaluations must be at least 1.")
         self.samples, self.num_classes, self.every, self.bf16 = samples, num_classes, every, bf16
         self.chosen_epoch = 0
-        self.epochs: dict[str, int] = {}  # how often each network was asked
-        self.tallies: dict[str, Tally] = {}
+        self.epochs: dict[str, int] = {}  # number of evaluations by each network
+        self.sums: dict[str, Sums] = {}
         self.epochs_until_chosen: dict[str, int] = {}
-        self.until_chosen: dict[str, Tally] = {}
+        self.sums_until_chosen: dict[str, Sums] = {}
 
     @property
-    def begun(self) -> bool:
-        return bool(self.tallies)
+    def started(self) -> bool:
+        return bool(self.sums)
 
-    def take(self, method: Method, epoch: int, *, best: bool) -> None:
-        """Look at every sample, if this epoch's turn has come; `best` is whether it is the chosen one so far."""
+    def update(self, method: Method, epoch: int, *, best: bool) -> None:
+        """Evaluate all samples, if this epoch is due; `best` says whether it is the best so far."""
         if best or epoch % self.every == 0:
             for name in views(method):
-                self._ask(method, name)
+                with method.judged[name]() as network:
+                    self._evaluate(name, network)
+                self.epochs[name] = self.epochs.get(name, 0) + 1
         if best:
-            self.until_chosen = {
-                name: {key: tensor.clone() for key, tensor in tally.items()} for name, tally in self.tallies.items()
+            self.sums_until_chosen = {
+                name: {key: tensor.clone() for key, tensor in sums.items()} for name, sums in self.sums.items()
             }
             self.epochs_until_chosen, self.chosen_epoch = dict(self.epochs), epoch
 
-    def counted(self) -> Counted:
-        """What has been found so far."""
-        if not self.begun:
-            raise ValueError("Nothing was counted: a census is taken after an epoch.")
-        # A run that was begun without a census may have had its best epoch before: then there is only the rest of it.
-        chosen, until = (self.until_chosen or self.tallies), (self.epochs_until_chosen or self.epochs)
+    def result(self) -> SampleNumbers:
+        """Return the statistics so far."""
+        if not self.started:
+            raise ValueError("There are no statistics yet: samples are evaluated after an epoch.")
+        # A resumed run that started without statistics may have had its best epoch before: then use all there is.
+        chosen, until = (self.sums_until_chosen or self.sums), (self.epochs_until_chosen or self.epochs)
         numbers: dict[str, NDArray[Any]] = {}
-        for tallies, epochs, ending in ((chosen, until, ""), (self.tallies, self.epochs, "_to_end")):
-            for name, tally in tallies.items():
-                for key in TALLIED:
-                    value = tally[key] if key == "forgotten" else tally[key] / epochs[name]
-                    numbers[f"{key}_{name}{ending}"] = value.cpu().numpy()
+        for by_network, epochs, suffix in ((chosen, until, ""), (self.sums, self.epochs, "_to_end")):
+            for name, sums in by_network.items():
+                for key in SUMMED:
+                    value = sums[key] if key == "forgotten" else sums[key] / epochs[name]
+                    numbers[f"{key}_{name}{suffix}"] = value.cpu().numpy()
         first = next(iter(chosen))
-        last = {"predicted": chosen[first]["predicted"], "loss_chosen": chosen[first]["last_loss"]}
-        return Counted(
-            numbers=numbers | {name: tensor.cpu().numpy() for name, tensor in last.items()},
+        numbers["predicted"] = chosen[first]["predicted"].cpu().numpy()
+        numbers["loss_chosen"] = chosen[first]["last_loss"].cpu().numpy()
+        return SampleNumbers(
+            numbers=numbers,
             probabilities=(chosen[first]["probabilities"] / sum(until.values())).cpu().numpy(),
             views=tuple(chosen),
             epochs=(until[first], self.epochs[first]),
@@ -117,65 +121,59 @@ class Census:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and plain containers, to be saved with the epoch that they were counted up to."""
-        return {name: getattr(self, name) for name in STATE}
+        """Return tensors and plain containers, to save with the checkpoint of the same epoch."""
+        return {key: getattr(self, attribute) for key, attribute in STATE.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on counting from a saved state."""
-        found = {len(tally["margin"]) for tally in state["tallies"].values()}
-        if found - {len(self.samples.index)}:
-            raise ValueError(f"a census of {len(self.samples.index)} samples cannot go on from one of {sorted(found)}")
-        for name in STATE:
-            setattr(self, name, state[name])
-
-    def _ask(self, method: Method, name: str) -> None:
-        with method.judged[name]() as network:
-            self._tally(name, network)
-        self.epochs[name] = self.epochs.get(name, 0) + 1
+        """Continue from a saved state."""
+        size, saved = len(self.samples.index), {len(sums["margin"]) for sums in state["tallies"].values()}
+        if saved - {size}:
+            raise ValueError(f"statistics of {size} samples cannot continue those of {sorted(saved)} samples")
+        for key, attribute in STATE.items():
+            setattr(self, attribute, state[key])
 
     @torch.no_grad()
-    def _tally(self, name: str, network: nn.Module) -> None:
-        """Add what this network makes of every sample, batch by batch, without waiting for the device."""
-        if name not in self.tallies:
-            self.tallies[name] = self._empty(probabilities=not self.tallies)
-        tally, probabilities = self.tallies[name], next(iter(self.tallies.values()))["probabilities"]
+    def _evaluate(self, name: str, network: nn.Module) -> None:
+        """Add a network's results for all samples, batch by batch, without waiting for the device."""
+        if name not in self.sums:
+            self.sums[name] = self._zeros(probabilities=not self.sums)
+        sums, probabilities = self.sums[name], next(iter(self.sums.values()))["probabilities"]
         labels, size = self.samples.labels, min(self.samples.batch_size, len(self.samples.index))
         with evaluation_mode(network), torch.autocast(labels.device.type, torch.bfloat16, enabled=self.bf16):
             for start in range(0, len(labels), size):
-                # The last batch is as large as the others, since compiled networks are compiled for one size.
+                # All batches have one size, because compiled networks are compiled for one: the last overlaps.
                 rows = slice(min(start, len(labels) - size), min(start, len(labels) - size) + size)
                 with compiled_if(size == self.samples.batch_size):
                     logits = network(self.samples.images_at(self.samples.index[rows])).float()
-                fresh = slice(start - rows.start, None)  # rows before it were counted with the batch before
-                _add(tally, slice(start, rows.stop), logits[fresh], labels[rows][fresh])
-                probabilities[start : rows.stop] += logits[fresh].softmax(1)
+                new = slice(start - rows.start, None)  # the rows that the batch before did not have
+                _add(sums, slice(start, rows.stop), logits[new], labels[rows][new])
+                probabilities[start : rows.stop] += logits[new].softmax(1)
 
-    def _empty(self, *, probabilities: bool) -> Tally:
+    def _zeros(self, *, probabilities: bool) -> Sums:
         size, device = len(self.samples.labels), self.samples.labels.device
-        tally = {key: torch.zeros(size, device=device) for key in ("margin", "loss", "agreed")}
-        tally["forgotten"] = torch.zeros(size, dtype=torch.int32, device=device)
-        tally["last_loss"] = torch.zeros(size, device=device)
-        tally["predicted"] = torch.full((size,), -1, dtype=torch.int64, device=device)
+        sums = {key: torch.zeros(size, device=device) for key in ("margin", "loss", "agreed", "last_loss")}
+        sums["forgotten"] = torch.zeros(size, dtype=torch.int32, device=device)
+        sums["predicted"] = torch.full((size,), -1, dtype=torch.int64, device=device)
         if probabilities:
-            tally["probabilities"] = torch.zeros(size, self.num_classes, device=device)
-        return tally
+            sums["probabilities"] = torch.zeros(size, self.num_classes, device=device)
+        return sums
 
 
 def views(method: Method) -> tuple[str, ...]:
-    """Which networks to ask: σ and w of a decomposition, and of any other method the one to ship."""
+    """Return the names of the networks to evaluate: σ and w of a decomposition, else the network to ship."""
     decomposed = tuple(name for name in ("sigma", "w") if name in method.judged)
     return decomposed if len(decomposed) == 2 else (next(iter(method.judged)),)
 
 
-def _add(tally: Tally, rows: slice, logits: Tensor, labels: Tensor) -> None:
-    of_label = labels.unsqueeze(1)
-    given = logits.gather(1, of_label).squeeze(1)
-    others = logits.scatter(1, of_label, -torch.inf).amax(1)
+def _add(sums: Sums, rows: slice, logits: Tensor, labels: Tensor) -> None:
+    column = labels.unsqueeze(1)
+    given = logits.gather(1, column).squeeze(1)
+    others = logits.scatter(1, column, -torch.inf).amax(1)
     loss, predicted = F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1)
-    agreed, before = predicted == labels, tally["predicted"][rows] == labels
-    tally["margin"][rows] += given - others
-    tally["loss"][rows] += loss
-    tally["agreed"][rows] += agreed
-    tally["forgotten"][rows] += before & ~agreed
-    tally["last_loss"][rows] = loss
-    tally["predicted"][rows] = predicted
+    agreed, before = predicted == labels, sums["predicted"][rows] == labels
+    sums["margin"][rows] += given - others
+    sums["loss"][rows] += loss
+    sums["agreed"][rows] += agreed
+    sums["forgotten"][rows] += before & ~agreed
+    sums["last_loss"][rows] = loss
+    sums["predicted"][rows] = predicted
