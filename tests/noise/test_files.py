@@ -186,10 +186,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(path, monkeypatch):
     write_label_file(path, content())
     before = path.read_bytes()
 
-    def full(self, target):
+    def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="No space"):
         write_label_file(path, content(seed=2))
     assert path.read_bytes() == before

@@ -9,7 +9,6 @@ A transition matrix of the user's own from a file: .npy, or .csv with a row of n
 
 import hashlib
 import io
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tnlpad.atomic_files import write_by_rename
 from tnlpad.errors import LabelFileError, MatrixFileError
 from tnlpad.noise.labels import checked_labels, require_same_clean_labels
 from tnlpad.noise.transition import checked
@@ -52,13 +52,7 @@ def write_label_file(path: Path, content: LabelFile) -> str:
     checksum = _checksum(arrays)
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, checksum=np.array(checksum), **arrays)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(stream.getvalue())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_by_rename(path, stream.getvalue())
     return checksum
 
 
