@@ -30,10 +30,10 @@ from tnlpad.noise.spec import parse_noise
 from tnlpad.records.scores import SCORES_FILE, SampleScores, read_scores, write_scores
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import RunConfig, configure
-from tnlpad.runs.prepare import Data, prepare_census, prepare_data, prepare_loader, prepare_method, prepare_sets
-from tnlpad.training.evaluate import outputs
+from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
 from tnlpad.training.loop import Schedule, Trained, train
-from tnlpad.training.sample_scores import Census
+from tnlpad.training.measure import outputs
+from tnlpad.training.sample_scores import SampleStatistics
 from tnlpad.types import Split
 
 FOLDS = 5
@@ -182,9 +182,9 @@ def part_of(data: Data, size: int, seed: int) -> Data:
 
 def _scores(config: RunConfig, data: Data, index: NDArray[np.int64], device: torch.device) -> SampleScores:
     """Train, and return the per-sample statistics, taken after every epoch."""
-    census = prepare_census(config, data, device, 1)
-    _trained(config, data, device, census=census)
-    found = census.counted()
+    statistics = prepare_statistics(config, data, device, 1)
+    _trained(config, data, device, statistics=statistics)
+    found = statistics.result()
     held_out = np.isin(index, data.parts.validation)
     columns = {"index": index, "part": np.where(held_out, "validation", "train"), "given": data.noisy.given[index]}
     return SampleScores(
@@ -220,7 +220,7 @@ def _out_of_sample(
 
 
 def _trained(
-    config: RunConfig, data: Data, device: torch.device, *, census: Census | None = None
+    config: RunConfig, data: Data, device: torch.device, *, statistics: SampleStatistics | None = None
 ) -> tuple[Method, Trained]:
     """A training to its end, of which no file is kept."""
     loader, streams = prepare_loader(config, data, device)
@@ -245,7 +245,7 @@ def _trained(
             bf16=config.precision == "bfloat16",
             compiled=config.compiled,
             checkpoint_every_seconds=float("inf"),
-            census=census,
+            statistics=statistics,
         )
     return method, result
 

@@ -30,9 +30,8 @@ from tnlpad.rng import numpy_stream
 from tnlpad.runs.config import Protocol, RunConfig, command, configure, departures
 from tnlpad.runs.prepare import Data, prepare_loader
 from tnlpad.runs.run import run
-from tnlpad.training.evaluate import evaluate, evaluation_mode
 from tnlpad.training.loop import Record
-from tnlpad.training.measure import Samples, Sets
+from tnlpad.training.measure import Samples, Sets, evaluate, evaluation_mode
 
 METHODS = ("standard", "tnlpad")
 
@@ -152,7 +151,7 @@ def _snapshot(
     found: dict[str, NDArray[Any]] = {"labels": test.labels.cpu().numpy()}
     for view, held in _views(config, method, data, device).items():
         with held() as network:
-            accuracy = evaluate(network, test.images_at, test.index, test.labels, batch_size=test.batch_size).accuracy
+            accuracy = evaluate(network, test).accuracy
             found[view] = _components(_features(network, test))
             found[f"{view}-accuracy"] = np.array(float(accuracy))
     return found
