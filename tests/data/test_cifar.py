@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.data.small_data import cifar_arrays, real_root
-from tnlpad.data import load
+from tnlpad.data import CATALOGUE, load
 from tnlpad.data.cifar import read_cifar_binary, read_cifar_python
 from tnlpad.errors import DataError
 
@@ -107,8 +107,18 @@ def test_a_hostile_batch_does_not_run(tmp_path, monkeypatch):
     path = tmp_path / "data_batch_1"
     path.write_bytes(python_bytes(*cifar_arrays(COUNT, 10)[:2], changes={"filenames": Hostile()}))
     monkeypatch.setattr(os, "system", lambda _: pytest.fail("the pickle ran"))
-    with pytest.raises(DataError, match=r"data_batch_1 asks for .*do not trust"):
+    with pytest.raises(DataError, match=r"data_batch_1 contains .*do not trust"):
         read_cifar_python([path], num_classes=10, coarse=False)
+
+
+def test_a_changed_python_batch_is_refused_before_it_is_unpickled(tmp_path, monkeypatch):
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for file in CATALOGUE["cifar10"].layouts[1].files:
+        (folder / file.path).write_bytes(python_bytes(*cifar_arrays(COUNT, 10)[:2]))
+    monkeypatch.setattr("tnlpad.data.cifar.unpickle", lambda *_, **__: pytest.fail("the file was unpickled"))
+    with pytest.raises(DataError, match=r"data_batch_1 has md5 .* published is c99cafc1.*tnlpad data get cifar10"):
+        load("cifar10", tmp_path)
 
 
 @pytest.fixture(scope="module")

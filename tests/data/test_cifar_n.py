@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.data.small_data import real_root, shared_file
 from tnlpad.data import human_labels
-from tnlpad.data.cifar_n import LABEL_SETS, WRONG_LABELS, noisy_labels, read_cifar_n
+from tnlpad.data.cifar_n import LABEL_SETS, WRONG_LABELS, noisy_labels, read_cifar_n, wrong_label_share
 from tnlpad.errors import DataError
 
 COUNT = 40
@@ -94,7 +94,7 @@ def test_a_hostile_file_does_not_run(tmp_path, monkeypatch, older):
     path = tmp_path / "CIFAR-10_human.pt"
     path.write_bytes(saved({**ten(), "clean": Hostile()}, _use_new_zipfile_serialization=not older))
     monkeypatch.setattr(os, "system", lambda _: pytest.fail("the pickle ran"))
-    with pytest.raises(DataError, match=r"CIFAR-10_human\.pt asks for .*system.*do not trust"):
+    with pytest.raises(DataError, match=r"CIFAR-10_human\.pt contains .*system.*do not trust"):
         read_cifar_n(path, dataset="cifar10n", num_classes=10)
 
 
@@ -133,7 +133,11 @@ def test_labels_of_another_kind(tmp_path, change, words):
 
 def test_another_file_of_torch(tmp_path):
     path = tmp_path / "file.pt"
-    for stored, words in (([1, 2], "holds a list"), ({"x": 1}, "no entry 'aggre_label'"), (torch.zeros(2), "asks for")):
+    for stored, words in (
+        ([1, 2], "holds a list"),
+        ({"x": 1}, "no entry 'aggre_label'"),
+        (torch.zeros(2), "contains torch"),
+    ):
         torch.save(stored, path)
         with pytest.raises(DataError, match=words):
             read_cifar_n(path, dataset="cifar10n", num_classes=10)
@@ -211,6 +215,20 @@ def test_labels_in_another_order_than_the_images_are_refused(tmp_path):
         noisy_labels(labels, "worse", on_disk=on_disk, where=tmp_path / "file.pt", num_classes=10)
     with pytest.raises(DataError, match="labels 40 images, but 39"):
         noisy_labels(labels, "worse", on_disk=labels["clean"][1:], where=tmp_path / "file.pt", num_classes=10)
+
+
+def test_a_changed_file_is_refused_before_it_is_unpickled(tmp_path, monkeypatch):
+    (tmp_path / "CIFAR-10_human.pt").write_bytes(saved(ten()))
+    monkeypatch.setattr("tnlpad.data.cifar_n.unpickle", lambda *_, **__: pytest.fail("the file was unpickled"))
+    with pytest.raises(DataError, match=r"CIFAR-10_human\.pt has .* of the 2,401,007 bytes.*get cifar10n"):
+        human_labels("cifar10n", "worse", tmp_path)
+
+
+def test_shares_of_wrong_labels():
+    assert wrong_label_share("cifar10n", "aggre") == 0.0901
+    assert wrong_label_share("cifar100n", "noisy") == 0.402
+    assert wrong_label_share("cifar10n", "noisy") is None
+    assert wrong_label_share("cifar10", "worse") is None
 
 
 def test_words_for_names_and_sets():

@@ -142,7 +142,7 @@ def test_what_was_written_is_read(folder, array, compressed):
     path = folder / ("file.gz" if compressed else "file")
     content = idx_bytes(array)
     path.write_bytes(gzip.compress(content) if compressed else content)
-    read = read_idx(path, most_bytes=MOST)
+    read = read_idx(path, max_bytes=MOST)
     assert np.array_equal(read, array)
     assert read.shape == array.shape
     assert read.flags.writeable
@@ -156,35 +156,35 @@ def test_every_truncation_is_noticed(folder, compressed):
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(DataError, match="short"):
-            read_idx(path, most_bytes=MOST)
+            read_idx(path, max_bytes=MOST)
 
 
 def test_more_data_than_announced(folder):
     path = folder / "long"
     path.write_bytes(idx_bytes(np.zeros(10)) + b"\0")
     with pytest.raises(DataError, match="announces 10 = 10 bytes of data but holds 11"):
-        read_idx(path, most_bytes=MOST)
+        read_idx(path, max_bytes=MOST)
 
 
 def test_a_compressed_bomb_is_not_unpacked(folder):
     path = folder / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(50_000_000)))
     with pytest.raises(DataError, match="more than 65,536 bytes"):
-        read_idx(path, most_bytes=MOST)
+        read_idx(path, max_bytes=MOST)
 
 
 def test_another_type_of_number(folder):
     path = folder / "floats"
     path.write_bytes(b"\0\0\x0d\x01\0\0\0\x01" + bytes(4))
     with pytest.raises(DataError, match="0x00000d01"):
-        read_idx(path, most_bytes=MOST)
+        read_idx(path, max_bytes=MOST)
 
 
 def test_a_missing_file_and_a_folder_in_its_place(folder):
     with pytest.raises(DataError, match="nowhere cannot be read: No such file"):
-        read_idx(folder / "nowhere", most_bytes=MOST)
+        read_idx(folder / "nowhere", max_bytes=MOST)
     with pytest.raises(DataError, match="cannot be read"):
-        read_idx(folder, most_bytes=MOST)
+        read_idx(folder, max_bytes=MOST)
 
 
 @settings(max_examples=200, deadline=None)
@@ -194,7 +194,7 @@ def test_random_bytes_give_our_error_or_an_array(folder, content, compressed):
     path = folder / ("random.gz" if compressed else "random")
     path.write_bytes(content)
     try:
-        size, message = read_idx(path, most_bytes=MOST).size, None
+        size, message = read_idx(path, max_bytes=MOST).size, None
     except DataError as error:
         size, message = 0, str(error)
     assert size <= len(content)

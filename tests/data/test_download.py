@@ -70,7 +70,7 @@ def test_a_connection_that_ends_early_is_taken_up_again(server, tmp_path):
 def test_a_connection_that_always_ends_early(server, tmp_path):
     base, behaviour = server
     behaviour.cut_after = [1000] * 4
-    with pytest.raises(DataError, match=r"ended after 4,000 of 700,000 bytes, .*Run the same command later"):
+    with pytest.raises(DataError, match=r"after 4,000 of 700,000 bytes.*same command"):
         fetch(remote(base), tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["file.bin.part"]
     assert fetch(remote(base), tmp_path).read_bytes() == CONTENT  # and indeed it continues
@@ -99,7 +99,8 @@ def test_a_part_of_another_file_is_found_out_and_replaced(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(bytes(300_000))
     assert fetch(remote(base), tmp_path, reporter=recorder).read_bytes() == CONTENT
     assert behaviour.requests == [("file.bin", "bytes=300000-"), ("file.bin", None)]
-    assert recorder.said == ["The part that was here does not fit the rest; beginning anew."]
+    assert len(recorder.said) == 1
+    assert "starting over" in recorder.said[0]
 
 
 @pytest.mark.parametrize("extra", [0, 5])
@@ -152,7 +153,7 @@ def test_other_bytes_than_asked_for(server, tmp_path):
     base, behaviour = server
     behaviour.shift = 10
     (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
-    with pytest.raises(FetchError, match="asked for the bytes from 1,000 on, the server sends others"):
+    with pytest.raises(FetchError, match="requested bytes from 1,000 on"):
         fetch(remote(base), tmp_path)
 
 
@@ -170,7 +171,7 @@ def test_a_redirect_in_a_circle_or_to_a_file_of_this_machine(server, tmp_path):
     secret.write_bytes(CONTENT)
     for place in (base + "loop.bin", secret.as_uri()):
         behaviour.redirect["loop.bin"] = place
-        with pytest.raises(FetchError, match=r"loop\.bin: the server answers 302"):
+        with pytest.raises(FetchError, match=r"loop\.bin: the server responds 302"):
             fetch(remote(base, name="loop.bin"), tmp_path)
     assert not (tmp_path / "loop.bin").exists()
 
@@ -179,7 +180,7 @@ def test_a_redirect_in_a_circle_or_to_a_file_of_this_machine(server, tmp_path):
 def test_a_refusal_is_passed_on(server, tmp_path, status, words):
     base, behaviour = server
     behaviour.status["file.bin"] = status
-    with pytest.raises(FetchError, match=f"{base}file.bin: the server answers {words}"):
+    with pytest.raises(FetchError, match=f"{base}file.bin: the server responds {words}"):
         fetch(remote(base), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -204,7 +205,7 @@ def test_silence_in_the_middle_is_an_early_end(server, tmp_path):
     base, behaviour = server
     behaviour.stall = threading.Event()
     try:
-        with pytest.raises(DataError, match="the connection ended after"):
+        with pytest.raises(DataError, match="the connection ended"):
             fetch(remote(base), tmp_path, timeout_seconds=0.2)
     finally:
         behaviour.stall.set()

@@ -120,11 +120,11 @@ def test_wrong_bytes_everywhere_are_bad_data_and_leave_nothing(mnist, tmp_path):
     name = "t10k-labels-idx1-ubyte.gz"
     behaviour.files[name] = b"x" * len(behaviour.files[name])
     with pytest.raises(
-        DataError, match=r"(?s)mnist could not be obtained.*does not serve the published file"
+        DataError, match=r"(?s)mnist could not be downloaded.*does not serve the published file"
     ) as caught:
         obtain(info, tmp_path)
     assert not isinstance(caught.value, FetchError)
-    assert f"into {tmp_path / 'MNIST' / 'raw'} yourself" in str(caught.value)
+    assert f"into {tmp_path / 'MNIST' / 'raw'}" in str(caught.value)
     assert not (tmp_path / "MNIST").exists()
     # The three files that came whole wait for the next attempt.
     assert len([each for each in everything(tmp_path) if each.endswith(".gz")]) == 3
@@ -143,7 +143,7 @@ def test_an_archive_that_unpacks_to_other_bytes_than_published(mnist, tmp_path):
 
 def test_nothing_answers(tmp_path):
     info, _ = tiny_mnist("http://127.0.0.1:9/")
-    with pytest.raises(FetchError, match=r"(?s)could not be obtained\. Tried:.*Connection refused.*another|bring"):
+    with pytest.raises(FetchError, match=r"(?s)could not be downloaded\. Tried:.*Connection refused.*or copy"):
         obtain(info, tmp_path)
     assert everything(tmp_path) == []
 
@@ -152,7 +152,7 @@ def test_a_download_that_ended_early_is_continued_by_the_next_run(mnist, tmp_pat
     info, behaviour = mnist
     monkeypatch.setattr("tnlpad.data.download.time.sleep", lambda _: None)
     behaviour.cut_after = [10, 10, 10, 10]
-    with pytest.raises(DataError, match="Run the same command later"):
+    with pytest.raises(DataError, match="same command"):
         obtain(info, tmp_path)
     assert everything(tmp_path)[-1] == ".downloads/mnist/train-images-idx3-ubyte.gz.part"
     obtain(info, tmp_path)
@@ -209,7 +209,7 @@ def test_the_remains_of_a_killed_build_do_not_matter(mnist, tmp_path):
 def test_a_root_that_cannot_be_written(mnist, tmp_path, monkeypatch):
     info, _ = mnist
     (tmp_path / "file").write_text("")
-    with pytest.raises(FetchError, match=r"cannot write .*file.*name another one"):
+    with pytest.raises(FetchError, match=r"cannot write .*file.*Name a root"):
         obtain(info, tmp_path / "file" / "root")
 
     def full(*_, **__):

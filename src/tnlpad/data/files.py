@@ -1,7 +1,4 @@
-"""Where datasets live when nobody says: $TNLPAD_DATA, else a folder of the user's cache, by the platform's custom.
-
-Reading files that may be damaged, hostile or missing: never more than was announced, and always our error.
-"""
+"""Read files that may be missing, damaged or hostile, and compare them with the catalogue."""
 
 import errno
 import gzip
@@ -17,9 +14,12 @@ from typing import BinaryIO, cast
 from tnlpad.data.catalogue import DataFile, Layout
 from tnlpad.errors import DataError
 
+BLOCK_BYTES = 1 << 20
+WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
 
 def default_root() -> Path:
-    """The folder that holds all datasets; it need not exist yet."""
+    """Return the folder of all datasets: $TNLPAD_DATA, else a folder in the user's cache. It need not exist."""
     chosen = os.environ.get("TNLPAD_DATA")
     return Path(chosen).expanduser() if chosen else _user_cache() / "tnlpad" / "data"
 
@@ -35,25 +35,21 @@ def _user_cache() -> Path:
     return Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
 
 
-BLOCK_BYTES = 1 << 20
-WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-
-
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Within the block, whatever a missing or damaged file raises becomes a DataError that names it."""
+    """Turn what reading a missing or damaged file raises into a DataError that names the file."""
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
         if getattr(error, "errno", None) in WRITE_ERRORS:
-            raise  # a copy was being written, and that is not this file's fault
+            raise  # raised by writing a copy, not by reading this file
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path} cannot be read: {reason}.") from error
 
 
 @contextmanager
 def readable_as(kind: str, path: Path, way_out: str = "Write it again.") -> Iterator[None]:
-    """The same where another library reads the file: fed with damaged bytes, those raise anything."""
+    """Like `readable`, for files read by another library, which can raise any exception on damaged bytes."""
     try:
         with readable(path):
             yield
@@ -64,40 +60,41 @@ def readable_as(kind: str, path: Path, way_out: str = "Write it again.") -> Iter
 
 
 def open_content(path: Path) -> BinaryIO:
-    """The content of a file, uncompressed if its name ends in .gz."""
+    """Open a file for reading, uncompressed if its name ends in .gz."""
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 
-def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """The whole content; a file that holds more than `most_bytes` is refused before it fills the memory."""
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """Read a whole file; raise DataError instead of reading more than `max_bytes`."""
     with readable(path), open_content(path) as stream:
-        content = stream.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise DataError(f"{path} holds more than {most_bytes:,} bytes, the most that it can hold as published.")
+        content = stream.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise DataError(f"{path} holds more than {max_bytes:,} bytes, the most that the published file can hold.")
     return content
 
 
-def read_lines(path: Path, most_bytes: int = 1 << 28) -> list[str]:
-    """The lines of a text file that are not empty, without the spaces around them."""
+def read_lines(path: Path, max_bytes: int = 1 << 28) -> list[str]:
+    """Return the non-empty lines of a UTF-8 text file, stripped."""
     try:
-        text = read_bounded(path, most_bytes).decode("utf-8-sig")
+        text = read_bounded(path, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file in UTF-8 ({error.reason} at byte {error.start}).") from error
     return [line for line in map(str.strip, text.splitlines()) if line]
 
 
-def is_file(path: Path) -> bool:
-    """Whether a file is there. In a folder that may not be looked into there is none, where Path.is_file() raises."""
-    return os.path.isfile(path)
-
-
 def present(root: Path, layout: Layout, file: DataFile) -> Path | None:
-    """Where the file lies; IDX files may also lie there compressed, as they are published. None if nowhere."""
+    """Return the path of a file of the layout, or None. IDX files may also be compressed, as published."""
     plain = root / layout.folder / file.path
-    candidates = [plain]
-    if layout.format == "idx":
-        candidates.append(plain.with_name(plain.name + ".gz"))
-    return next((path for path in candidates if is_file(path)), None)
+    candidates = [plain, plain.with_name(plain.name + ".gz")] if layout.format == "idx" else [plain]
+    # os.path.isfile is False in a folder that cannot be searched, where Path.is_file raises.
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def require_published(path: Path, file: DataFile) -> None:
+    """Raise DataError if a file differs from its catalogue entry."""
+    problem = mismatch(path, size=file.size, checksums=file.checksums)
+    if problem:
+        raise DataError(f"{file.path} is not as published: {problem}.")
 
 
 def mismatch(
@@ -105,17 +102,17 @@ def mismatch(
     *,
     size: int | None,
     checksums: tuple[str, ...],
-    compressed: bool = True,
+    uncompress: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> str | None:
-    """How a file differs from what is catalogued; None if it does not.
+    """Describe how a file differs from its catalogue entry; None if it does not.
 
-    With `compressed`, a file whose name ends in .gz is judged by its content, else by its own bytes.
+    With `uncompress`, the content of a .gz file is compared, else its bytes.
     """
     wanted = [text.split(":", 1) for text in checksums]
     hashes = [hashlib.new(algorithm, usedforsecurity=False) for algorithm, _ in wanted]
     length = 0
-    with readable(path), open_content(path) if compressed else path.open("rb") as stream:
+    with readable(path), open_content(path) if uncompress else path.open("rb") as stream:
         while block := stream.read(BLOCK_BYTES):
             length += len(block)
             if size is not None and length > size:

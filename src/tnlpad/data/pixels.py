@@ -1,9 +1,7 @@
-"""Whether image files can be decoded.
+"""Decode one image of any common format to upright 8-bit pixels, or say why it cannot be decoded.
 
-One image from a file of any common kind to upright 8-bit pixels, or the reason why not.
-
-Photographs are turned as their EXIF says, 16-bit pixels keep their upper half, transparent ones lie on white, of an
-animation the first picture counts.
+Images are rotated as their EXIF says, 16-bit pixels keep their upper half, transparent images lie on white, and an
+animation is its first frame.
 """
 
 import hashlib
@@ -19,39 +17,18 @@ from PIL import Image, ImageOps
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 
-MOST_PIXELS = 1 << 26  # a photograph of 64 megapixels; more in a dataset is a decompression bomb
-
-
-def undecodable(paths: Sequence[str], *, reporter: Reporter = SILENT) -> Iterator[tuple[str, str]]:
-    """Those of the images that cannot be decoded, each with the reason, in the order given."""
-    reasons = in_threads(_reason_not_decodable, paths, "Decoding images", reporter)
-    return ((path, reason) for path, reason in zip(paths, reasons, strict=True) if reason is not None)
-
-
-def _reason_not_decodable(path: str) -> str | None:
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            if image.width * image.height > MOST_PIXELS:
-                return f"{image.width} x {image.height} pixels"
-            image.load()
-    except Exception as error:  # decoders fed with damaged bytes raise anything, and whatever it is, the image is bad
-        return str(error) or type(error).__name__
-    return None
-
-
-MOST_BYTES = 1 << 28  # of one image's file
-TOO_LARGE = f"it unpacks to more than {MOST_PIXELS:,} pixels"
-LOOKED_AT = 64  # pixels to which JPEG files are decoded when they are only looked at
+MAX_PIXELS = 1 << 26  # 64 megapixels; more in a dataset is a decompression bomb
+MAX_FILE_BYTES = 1 << 28
+TOO_LARGE = f"it unpacks to more than {MAX_PIXELS:,} pixels"
+PROBE_PIXELS = 64  # side to which JPEG files are decoded to find out whether they can be
 GRAY_MODES = {"1", "L", "LA", "La", "I", "F"}  # and the 16-bit ones
 TRANSPARENT_MODES = {"RGBA", "RGBa", "LA", "La", "PA"}
 Channels = Literal[1, 3]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What an image is: its size upright, its mode as Pillow names it, a digest of its file."""
+class ImageInfo:
+    """Upright size of an image, its mode as Pillow names it, and a digest of its file."""
 
     width: int
     height: int
@@ -63,31 +40,38 @@ class Seen:
         return self.mode in GRAY_MODES or self.mode.startswith("I;16")
 
 
-def look(source: str | bytes) -> Seen | str:
-    """Decode an image to know that it can be done; the reason if it cannot."""
+def probe(source: str | bytes) -> ImageInfo | str:
+    """Decode an image given by its path or content, and describe it; return the reason if that fails."""
     try:
         content = source if isinstance(source, bytes) else _content(source)
         if not content:
-            return "there are no bytes of a picture" if isinstance(source, bytes) else "the file is empty"
+            return "there are no bytes of an image" if isinstance(source, bytes) else "the file is empty"
         with Image.open(io.BytesIO(content)) as image:
             mode = image.mode
             width, height = image.size
-            pixels = _pixels(image, LOOKED_AT, 3)
+            pixels = _pixels(image, PROBE_PIXELS, 3)
     except DataError as error:
         return str(error)
-    except Exception as error:  # decoders fed with damaged bytes raise anything
+    except Exception as error:  # decoders raise anything on damaged bytes
         return _reason(error)
     if (pixels.width > pixels.height) != (width > height):
         width, height = height, width
-    return Seen(width=width, height=height, mode=mode, digest=hashlib.sha256(content).digest())
+    return ImageInfo(width=width, height=height, mode=mode, digest=hashlib.sha256(content).digest())
+
+
+def undecodable(paths: Sequence[str], *, reporter: Reporter = SILENT) -> Iterator[tuple[str, str]]:
+    """Yield the images that cannot be decoded, each with the reason, in order."""
+    for path, found in zip(paths, in_threads(probe, paths, "Decoding images", reporter), strict=True):
+        if isinstance(found, str):
+            yield path, found
 
 
 def open_pixels(source: str | bytes, draft: int, channels: Channels = 3) -> Image.Image:
-    """The image, upright, in RGB or gray; a JPEG file larger than `draft` pixels comes at a fraction of its size."""
+    """Decode an image to upright RGB or gray; a JPEG larger than `draft` pixels at a fraction of its size."""
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
             return _pixels(image, draft, channels)
-    except Exception as error:  # decoders fed with damaged bytes raise anything
+    except Exception as error:  # decoders raise anything on damaged bytes
         name = "An image" if isinstance(source, bytes) else source
         raise DataError(
             f"{name}: cannot be read as an image ({_reason(error)}). Restore the file, or leave it out."
@@ -95,19 +79,19 @@ def open_pixels(source: str | bytes, draft: int, channels: Channels = 3) -> Imag
 
 
 def _content(path: str) -> bytes:
-    # A pipe or a device would be read for ever.
+    # Reading a pipe or a device would never end.
     if not os.path.isfile(path):
-        raise DataError("it is no plain file" if os.path.exists(path) else "there is no such file")
+        raise DataError("it is not a regular file" if os.path.exists(path) else "there is no such file")
     with open(path, "rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise DataError(f"the file has more than {MOST_BYTES >> 20} MiB")
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise DataError(f"the file has more than {MAX_FILE_BYTES >> 20} MiB")
     return content
 
 
 def _pixels(image: Image.Image, draft: int, channels: Channels) -> Image.Image:
-    # The header says it, so nothing is unpacked before.
-    if image.width * image.height > MOST_PIXELS:
+    # The header has the size, so nothing is unpacked before this check.
+    if image.width * image.height > MAX_PIXELS:
         raise DataError(TOO_LARGE)
     image.draft("RGB", (draft, draft))  # JPEG can be decoded at a fraction of its size; others ignore this
     upright = ImageOps.exif_transpose(image)
@@ -119,7 +103,7 @@ def _pixels(image: Image.Image, draft: int, channels: Channels) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Pillow cuts off what does not fit into 8 bits, which would make most 16-bit images white."""
+    """Scale pixels to 8 bits; Pillow clips instead, which makes most 16-bit images white."""
     if image.mode == "F":
         values = np.nan_to_num(np.asarray(image))
         values = values * 255 if values.size and values.min() >= 0 and values.max() <= 1 else values
@@ -137,4 +121,4 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__
-    return "not an image of a known kind" if "cannot identify image file" in text else text
+    return "not an image of a known format" if "cannot identify image file" in text else text

@@ -1,26 +1,27 @@
-"""How long work tells whoever waits for it what goes on. The command line shows lines and bars; a library is silent.
-
-One function of many images, in threads, with word of how far it has come.
-"""
+"""Report the progress of long work, and map a function over many items in threads."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+GROUP_SIZE = 256  # items between two progress reports
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 class Reporter(Protocol):
-    """Takes words about what happens and how far a task has come."""
+    """Receives messages and progress. The command line shows them; the library uses `SILENT`."""
 
     def say(self, message: str) -> None:
-        """One line: which source is tried, why the last one failed, what is done next."""
+        """Take one line: which source is tried, why the last one failed, what is done next."""
 
     def progress(self, task: str, done: int, total: int) -> None:
-        """So much of a task is done, in bytes or files; `done == total` ends it."""
+        """Take the progress of a task in bytes or files; `done == total` ends it."""
 
 
 class Silent:
-    """For callers who only want the result."""
+    """Ignore everything."""
 
     def say(self, message: str) -> None: ...
 
@@ -30,18 +31,13 @@ class Silent:
 SILENT = Silent()
 
 
-AT_ONCE = 256
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
 def in_threads(
     function: Callable[[Item], Result], items: Sequence[Item], task: str, reporter: Reporter
 ) -> Iterator[Result]:
-    """What the function gives for each, in order; the reporter hears of the task after every few hundred."""
-    # Threads suffice: the decoder does its work outside the interpreter's lock.
+    """Yield the function's result for each item, in order, and report progress after every group."""
+    # Threads suffice: image decoders release the interpreter's lock.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in range(0, len(items), AT_ONCE):
-            group = items[start : start + AT_ONCE]
+        for start in range(0, len(items), GROUP_SIZE):
+            group = items[start : start + GROUP_SIZE]
             yield from pool.map(function, group)
             reporter.progress(task, start + len(group), len(items))

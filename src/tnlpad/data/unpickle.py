@@ -1,188 +1,123 @@
-"""Read the pickles in which CIFAR and CIFAR-N are published, without running them.
+"""Read the pickles in which CIFAR and CIFAR-N are published.
 
-A pickle is a program for a small stack machine, and the standard one obeys it: it imports what the file names and calls
-it. This is a machine of our own that knows plain values, lists, tuples and dicts, and a handful of names, none of which
-it imports or calls: what they stand for (a NumPy array, its dtype, a scalar, latin-1 text turned back into bytes) is
-put together in `pickled_arrays` from the bytes in the file. Everything else is refused.
-
-What a file can cost is bounded by its length: no array is larger than the bytes given for it, keys of dicts are text or
-numbers (the hash of nested tuples takes exponential time), and the number of instructions is limited.
+The standard unpickler calls whatever a file names, so three checks stand before it. `datasets` compares a file with its
+published checksum first. Lengths and memo indices must fit the bytes of the file. And `_STAND_INS` lists the only names
+that are resolved, each to something in this module that builds numbers from bytes of the file and runs nothing else.
 """
 
-import io
+import pickle
 import pickletools
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
-from tnlpad.data.pickled_arrays import (
-    CALLS,
-    NAMES,
-    UNFINISHED,
-    Name,
-    Refused,
-    UnfinishedArray,
-    UnfinishedDType,
-    finished,
-)
+import numpy as np
+from numpy.typing import NDArray
+
 from tnlpad.errors import DataError
 
-MOST_INSTRUCTIONS = 1_000_000  # the largest published file, CIFAR-100's training batch, takes 250,000
-
-_PUSHES_ITS_ARGUMENT = {
-    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-    *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-}
-_PUSHES_A_NEW: dict[str, Callable[[], object]] = {
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
-    "EMPTY_DICT": dict,
-}
-_DOES_NOTHING = {"PROTO", "FRAME", "STOP"}
+MAX_INSTRUCTIONS = 1_000_000  # the largest published file, CIFAR-100's training batch, has 250,000
 
 
-class _Machine:
-    """The stack, the stacks below each mark, and the memo."""
-
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.below: list[list[Any]] = []
-        self.memo: dict[int, Any] = {}
-
-    def execute(self, instruction: str, argument: Any) -> None:
-        if instruction in _PUSHES_ITS_ARGUMENT:
-            self.stack.append(argument)
-        elif instruction in _PUSHES_A_NEW:
-            self.stack.append(_PUSHES_A_NEW[instruction]())
-        elif instruction in _OPERATIONS:
-            _OPERATIONS[instruction](self, argument)
-        elif instruction not in _DOES_NOTHING:
-            raise Refused(f"the instruction {instruction}")
-
-    def mark(self, _: object) -> None:
-        self.below.append(self.stack)
-        self.stack = []
-
-    def since_mark(self) -> list[Any]:
-        items, self.stack = self.stack, self.below.pop()
-        return items
-
-    def push_tuple_since_mark(self, _: object) -> None:
-        items = self.since_mark()  # first: it changes which list `self.stack` is
-        self.stack.append(tuple(items))
-
-    def push_tuple(self, length: int) -> None:
-        items = [self.stack.pop() for _ in range(length)]
-        self.stack.append(tuple(reversed(items)))
-
-    def push_list(self, _: object) -> None:
-        items = self.since_mark()
-        self.stack.append(items)
-
-    def push_dict(self, _: object) -> None:
-        items = self.since_mark()
-        self.stack.append({})
-        self.set_items(items)
-
-    def append(self, items: list[Any]) -> None:
-        if type(self.stack[-1]) is not list:
-            raise Refused("an item appended to something that is no list")
-        if any(isinstance(item, UNFINISHED) for item in items):
-            raise Refused("a list of other things than plain values")
-        self.stack[-1].extend(items)
-
-    def set_items(self, items: list[Any]) -> None:
-        target = self.stack[-1]
-        if type(target) is not dict or len(items) % 2:
-            raise Refused("an entry of something that is no dict")
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            if type(key) not in (str, bytes, int):
-                raise Refused("a dict whose keys are neither text nor numbers")
-            if isinstance(value, (Name, UnfinishedDType)):
-                raise Refused("a dict of other things than plain values and arrays")
-            target[key] = value
-
-    def set_item(self, _: object) -> None:
-        value, key = self.stack.pop(), self.stack.pop()
-        self.set_items([key, value])
-
-    def name(self, name: str) -> None:
-        if name not in NAMES:
-            raise Refused(f"{name.replace(' ', '.')!s:.80}")
-        self.stack.append(Name(name))
-
-    def name_from_stack(self, _: object) -> None:
-        attribute, module = self.stack.pop(), self.stack.pop()
-        self.name(f"{module!s:.80} {attribute!s:.80}")
-
-    def call(self, _: object) -> None:
-        arguments, function = self.stack.pop(), self.stack.pop()
-        if not (isinstance(function, Name) and function.name in CALLS and type(arguments) is tuple):
-            raise Refused("a call of something that is no name")
-        self.stack.append(CALLS[function.name](*arguments))
-
-    def build(self, _: object) -> None:
-        state, target = self.stack.pop(), self.stack[-1]
-        if not isinstance(target, (UnfinishedArray, UnfinishedDType)):
-            raise Refused("the state of something that is no array")
-        target.build(state)
-
-    def remember(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
-
-    def recall(self, place: int) -> None:
-        self.stack.append(self.memo[place])
+class _RefusedError(Exception):
+    """The pickle contains something that the published files do not."""
 
 
-_OPERATIONS: dict[str, Callable[[_Machine, Any], None]] = {
-    "MARK": _Machine.mark,
-    "TUPLE": _Machine.push_tuple_since_mark,
-    "TUPLE1": lambda machine, _: machine.push_tuple(1),
-    "TUPLE2": lambda machine, _: machine.push_tuple(2),
-    "TUPLE3": lambda machine, _: machine.push_tuple(3),
-    "LIST": _Machine.push_list,
-    "DICT": _Machine.push_dict,
-    "APPEND": lambda machine, _: machine.append([machine.stack.pop()]),
-    "APPENDS": lambda machine, _: machine.append(machine.since_mark()),
-    "SETITEM": _Machine.set_item,
-    "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
-    "GLOBAL": _Machine.name,
-    "STACK_GLOBAL": _Machine.name_from_stack,
-    "REDUCE": _Machine.call,
-    "BUILD": _Machine.build,
-    "PUT": _Machine.remember,
-    "BINPUT": _Machine.remember,
-    "LONG_BINPUT": _Machine.remember,
-    "MEMOIZE": lambda machine, _: machine.remember(len(machine.memo)),
-    "GET": _Machine.recall,
-    "BINGET": _Machine.recall,
-    "LONG_BINGET": _Machine.recall,
-}
+def unpickle(stream: BinaryIO, *, where: object) -> Any:
+    """Return the value of the pickle at the stream's position, and move the position behind it.
 
-
-def unpickle(content: bytes, *, where: object, start: int = 0) -> tuple[Any, int]:
-    """The value of the pickle that begins at byte `start`, and where the pickle ends. `where` names it in errors.
-
-    Arrays at the top level and those that are values of a dict there come back as NumPy arrays.
+    NumPy arrays may be the value itself or values of a dict. `where` names the file in errors.
     """
-    stream = io.BytesIO(content)
-    stream.seek(start)
-    machine = _Machine()
     try:
-        for count, (instruction, argument, _) in enumerate(pickletools.genops(stream)):
-            if count == MOST_INSTRUCTIONS:
-                raise Refused(f"more than {MOST_INSTRUCTIONS:,} instructions")
-            machine.execute(instruction.name, argument)
-        return finished(machine.stack.pop()), stream.tell()
-    except Refused as refused:
+        _check_instructions(stream)
+        value = _Unpickler(stream, encoding="latin-1").load()  # text of Python 2 is bytes
+    except _RefusedError as refused:
         raise DataError(
-            f"{where} asks for {refused}, which a dataset never needs. Nothing of it was run; do not trust this file."
+            f"{where} contains {refused}, which the published data do not. Nothing of it was run; do not trust this "
+            "file."
         ) from refused
-    # What a random stream of instructions runs into: an empty stack, a place never remembered, bytes that end early or
-    # are no text, a call with the wrong number of arguments.
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, EOFError) as error:
+    except Exception as error:  # a damaged pickle raises anything
         reason = str(error) or type(error).__name__
         raise DataError(f"{where} is not a readable pickle ({reason:.120}): it is damaged or truncated.") from error
+    if isinstance(value, dict):
+        return {key: each.value if isinstance(each, _Array) else each for key, each in value.items()}
+    return value.value if isinstance(value, _Array) else value
+
+
+def _check_instructions(stream: BinaryIO) -> None:
+    """Parse the pickle without executing it, and leave the stream's position unchanged.
+
+    The parser compares every length with the bytes that follow. The unpickler allocates its memo up to the largest
+    index, which for 9 bytes can be 64 GB; an index is never above the number of instructions before it.
+    """
+    start = stream.tell()
+    for count, (instruction, argument, _) in enumerate(pickletools.genops(stream)):
+        if count == MAX_INSTRUCTIONS:
+            raise _RefusedError(f"more than {MAX_INSTRUCTIONS:,} instructions")
+        if instruction.name in ("PUT", "BINPUT", "LONG_BINPUT") and argument > count:
+            raise _RefusedError(f"the memo index {argument:,}")
+    stream.seek(start)
+
+
+class _DType:
+    """Stand-in for numpy.dtype, limited to numbers. NumPy writes the byte order as a later state."""
+
+    def __init__(self, code: object, *_: object) -> None:
+        if not isinstance(code, str) or not re.fullmatch(r"[iu][1248]|f[48]|b1", code):
+            raise _RefusedError("an array of other things than numbers")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] not in ("<", ">", "|", "="):
+            raise _RefusedError("an unknown byte order")
+        self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _Array:
+    """Stand-in for numpy.ndarray. NumPy writes an empty array first, and shape and content as a later state."""
+
+    value: NDArray[Any] | None = None
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, content = state
+        if isinstance(content, str):
+            content = content.encode("latin-1")
+        # The array is a view of the content, so a shape that claims more than that raises.
+        self.value = np.frombuffer(content, kind.dtype).reshape(shape, order="F" if fortran else "C").copy()
+
+
+def _scalar(kind: Any, content: Any) -> object:
+    (number,) = np.frombuffer(content.encode("latin-1") if isinstance(content, str) else content, kind.dtype)
+    return number.item()
+
+
+def _encode(text: Any, encoding: object) -> object:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        raise _RefusedError("text in another encoding than latin-1")
+    return text.encode("latin-1")
+
+
+def _no_bytes() -> bytes:
+    return b""
+
+
+_STAND_INS: dict[tuple[str, str], str | Callable[..., object]] = {
+    ("_codecs", "encode"): _encode,  # how Python 3 writes bytes for Python 2
+    ("__builtin__", "bytes"): _no_bytes,  # and how it writes empty bytes
+    ("numpy", "dtype"): _DType,
+    ("numpy", "ndarray"): "numpy.ndarray",  # only ever an argument of _reconstruct, and ignored there
+    # numpy.core became numpy._core in NumPy 2.
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")},
+    **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str, /) -> Any:
+        if (module, name) not in _STAND_INS:
+            raise _RefusedError(f"{module}.{name}"[:120])
+        stand_in = _STAND_INS[module, name]
+        # A pickle can set attributes of a function that it names, so it gets a function of its own.
+        return stand_in if isinstance(stand_in, (str, type)) else lambda *arguments: stand_in(*arguments)

@@ -1,8 +1,6 @@
-"""How much of a published dataset is there: a quick look at names and sizes.
+"""Report which files of a dataset are present, and verify that they are as published."""
 
-Whether a dataset is what was published: checksums where files are published as such, else lists and every image.
-"""
-
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,61 +8,59 @@ from typing import Literal
 
 import numpy as np
 
-from tnlpad.data import class_names
 from tnlpad.data.catalogue import DataFile, DatasetInfo, Layout, find
 from tnlpad.data.cifar_n import CLEAN, CLEAN_COARSE, WRONG_LABELS, read_cifar_n
 from tnlpad.data.datasets import (
-    begun_layout,
     command,
     complete_layout,
     get_again,
+    partial_layout,
     read_digits,
     read_human_labels,
     require_layout,
 )
-from tnlpad.data.files import default_root, is_file, mismatch, present
-from tnlpad.data.photographs import CLOTHING1M_SPLITS, missing_images, read_classes, read_clothing1m, read_food101
-from tnlpad.data.photographs import FOOD101_SPLITS as FOOD101_SPLITS
+from tnlpad.data.files import default_root, mismatch, present
+from tnlpad.data.photographs import CLOTHING1M_SPLITS, FOOD101_SPLITS, read_classes, read_clothing1m, read_food101
 from tnlpad.data.pixels import undecodable
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
 
-State = Literal["bundled", "present", "incomplete", "missing"]
+MAX_PROBLEMS_SHOWN = 5  # of one kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """How much of a dataset is there, judged by names and sizes alone."""
+    """Presence of a dataset, judged by file names and sizes alone."""
 
     name: str
-    state: State
+    state: Literal["bundled", "present", "incomplete", "missing"]
     folder: Path | None
     detail: str
 
 
 def status(name: str, root: Path | str | None = None) -> Status:
-    """A quick look: nothing is read but names, sizes and short lists."""
+    """Report whether a dataset is present. Reads only file names, sizes and short lists."""
     return status_of(find(name), Path(root) if root is not None else default_root())
 
 
 def status_of(info: DatasetInfo, root: Path) -> Status:
-    """As `status`, for a record of the catalogue."""
+    """Like `status`, for a catalogue entry."""
     if info.bundled:
         return Status(name=info.name, state="bundled", folder=None, detail="comes with scikit-learn")
     layout = complete_layout(info, root)
     if layout is not None:
         return _status_of_complete(info, layout, root)
-    begun = begun_layout(info, root)
-    if begun is None:
+    partial = partial_layout(info, root)
+    if partial is None:
         return Status(name=info.name, state="missing", folder=None, detail="")
-    layout, missing = begun
+    layout, missing = partial
     folder = root / layout.folder
     return Status(name=info.name, state="incomplete", folder=folder, detail=f"lacks {', '.join(missing)}")
 
 
 def _status_of_complete(info: DatasetInfo, layout: Layout, root: Path) -> Status:
     folder = root / layout.folder
-    wrong = [file.path for file in layout.files if not _size_is_right(root, layout, file)]
+    wrong = [file.path for file in layout.files if not _has_right_size(root, layout, file)]
     if wrong:
         return Status(name=info.name, state="incomplete", folder=folder, detail=f"wrong size: {', '.join(wrong)}")
     detail = ""
@@ -78,19 +74,16 @@ def _status_of_complete(info: DatasetInfo, layout: Layout, root: Path) -> Status
     return Status(name=info.name, state="present", folder=folder, detail=detail)
 
 
-def _size_is_right(root: Path, layout: Layout, file: DataFile) -> bool:
+def _has_right_size(root: Path, layout: Layout, file: DataFile) -> bool:
     path = present(root, layout, file)
-    assert path is not None, "only asked of complete layouts"
-    # Of a compressed file the catalogue knows the uncompressed size; finding that out is not quick.
+    assert path is not None, "the layout is complete"
+    # The catalogue has the uncompressed size, which is slow to find out for a compressed file.
     return file.size is None or path.suffix == ".gz" or path.stat().st_size == file.size
-
-
-MOST_NAMED = 5  # problems of one kind that are worth a line each
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """What was verified, what is worth knowing, and what is wrong; fine if nothing is wrong."""
+    """Result of `check`: what was verified, what is worth knowing, and what is wrong."""
 
     name: str
     folder: Path | None
@@ -100,7 +93,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the data are what was published, or an honest part of it."""
+        """Whether the data are as published, or a subset of that."""
         return not self.problems
 
 
@@ -111,25 +104,25 @@ class _Findings:
     problems: list[str] = field(default_factory=list)
 
     def add_problems(self, problems: list[str], kind: str) -> None:
-        """The first few with a line each, and how many more there are."""
-        self.problems += problems[:MOST_NAMED]
-        if len(problems) > MOST_NAMED:
-            self.problems.append(f"… and {len(problems) - MOST_NAMED:,} more {kind}.")
+        """Add the first few problems and the number of the others."""
+        self.problems += problems[:MAX_PROBLEMS_SHOWN]
+        if len(problems) > MAX_PROBLEMS_SHOWN:
+            self.problems.append(f"… and {len(problems) - MAX_PROBLEMS_SHOWN:,} more {kind}.")
 
 
 def check(name: str, root: Path | str | None = None, *, reporter: Reporter = SILENT) -> CheckReport:
-    """Verify a dataset thoroughly: checksums where files are published as such, else lists and every image.
+    """Verify a dataset: checksums of published files, or the lists and every image of an image tree.
 
     Args:
-        name: A name of the catalogue.
-        root: The folder of all datasets; `default_root()` when not given.
-        reporter: Hears how far it has come.
+        name: Name in the catalogue.
+        root: Folder of all datasets (default: `default_root()`).
+        reporter: Receives progress.
     """
     return check_of(find(name), Path(root) if root is not None else default_root(), reporter=reporter)
 
 
 def check_of(info: DatasetInfo, root: Path, *, reporter: Reporter = SILENT) -> CheckReport:
-    """As `check`, for a record of the catalogue."""
+    """Like `check`, for a catalogue entry."""
     findings = _Findings()
     folder = None
     try:
@@ -162,7 +155,7 @@ def _check_digits(info: DatasetInfo, findings: _Findings) -> None:
 def _check_files(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
     for file in layout.files:
         path = present(root, layout, file)
-        assert path is not None, "the layout was found complete"
+        assert path is not None, "the layout is complete"
         total = file.size or path.stat().st_size
 
         def advance(done: int, file: DataFile = file, total: int = total) -> None:
@@ -178,7 +171,7 @@ def _check_files(info: DatasetInfo, layout: Layout, root: Path, findings: _Findi
             kinds = " and ".join(text.split(":")[0] for text in file.checksums)
             findings.verified.append(f"{path}: {kinds}")
         else:
-            findings.notes.append(f"{path}: no checksum is published for this form; what it says is checked instead.")
+            findings.notes.append(f"{path}: no checksum is published for this form; its labels are checked instead.")
 
 
 def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
@@ -201,8 +194,8 @@ def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, findings: _Fin
     images_info = find(info.images_of)
     if complete_layout(images_info, root) is None:
         findings.notes.append(
-            f"The images of {info.images_of} are not there, so the order of the labels could not be compared with "
-            f"theirs. {get_again(images_info, root)}"
+            f"The images of {info.images_of} are missing, so the order of the labels was not compared with them. "
+            f"{get_again(images_info, root)}"
         )
         return
     for label_set in WRONG_LABELS[info.name]:
@@ -214,7 +207,7 @@ def _check_food101(info: DatasetInfo, layout: Layout, root: Path, findings: _Fin
     folder = root / layout.folder
     splits = {split: read_food101(folder, split) for split in FOOD101_SPLITS}
     classes = splits["train"].class_names
-    unknown = sorted(set(classes) - set(class_names.FOOD101))
+    unknown = sorted(set(classes) - set(info.class_names))
     if unknown:
         findings.problems.append(f"{folder}: Food-101 has no class {', '.join(unknown)}. Restore the published lists.")
     elif len(classes) < info.num_classes:
@@ -229,15 +222,15 @@ def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, findings: _
     folder = root / layout.folder
     paths: list[str] = []
     for split, (keys_file, _, published) in CLOTHING1M_SPLITS.items():
-        if not is_file(folder / keys_file):
+        if not os.path.isfile(folder / keys_file):
             findings.problems.append(
                 f"{folder / keys_file} is missing, the list of the {split} images. It comes with the annotations "
-                "that the authors give out beside the images."
+                "that the authors give out with the images."
             )
             continue
         files = read_clothing1m(folder, split)
         _note_size(split, len(files.paths), published, findings)
-        missing = [f"{path} is missing, and {keys_file} lists it." for path in missing_images(files)]
+        missing = [f"{path} is missing, and {keys_file} lists it." for path in files.paths if not os.path.isfile(path)]
         findings.add_problems(missing, "missing images")
         if not missing:
             paths += files.paths
@@ -246,14 +239,14 @@ def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, findings: _
 
 def _note_size(split: str, found: int, published: int, findings: _Findings) -> None:
     if found == published:
-        findings.verified.append(f"{split}: {found:,} images listed, as published, and all there")
+        findings.verified.append(f"{split}: all {found:,} published images are listed")
     else:
         findings.notes.append(f"{split}: {found:,} of the {published:,} images published.")
 
 
 def _check_images(paths: list[str], findings: _Findings, reporter: Reporter) -> None:
     bad = [
-        f"{path} is not a readable image ({reason}). Get it again, or take it off the lists."
+        f"{path} is not a readable image ({reason}). Get it again, or remove it from the lists."
         for path, reason in undecodable(paths, reporter=reporter)
     ]
     findings.add_problems(bad, "unreadable images")

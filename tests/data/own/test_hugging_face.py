@@ -170,7 +170,7 @@ def test_a_picture_without_bytes_is_told_of(tmp_path):
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     pictures_elsewhere = pa.array([{"bytes": None, "path": "/etc/passwd"}] * 2, kind)
     pq.write_table(pa.table({"image": pictures_elsewhere, "label": [0, 1]}), tmp_path / "x.parquet")
-    with pytest.raises(DataError, match="there are no bytes of a picture"):
+    with pytest.raises(DataError, match="there are no bytes of an image"):
         open_dataset(tmp_path / "x.parquet")
 
 

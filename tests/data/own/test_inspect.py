@@ -45,7 +45,7 @@ def test_reasons_are_counted(tmp_path):
         (tmp_path / "cat" / f"{name}.png").write_bytes(b"")
     (tmp_path / "cat" / "c.png").write_bytes(b"no image")
     found = inspect(open_dataset(tmp_path))
-    assert found.reasons == {"the file is empty": 2, "not an image of a known kind": 1}
+    assert found.reasons == {"the file is empty": 2, "not an image of a known format": 1}
 
 
 def test_features_and_plain_data(tmp_path):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.own.labels import Label
-from tnlpad.data.pixels import Seen
+from tnlpad.data.pixels import ImageInfo
 from tnlpad.errors import DataError
 from tnlpad.types import Index, Labels
 
@@ -231,7 +231,7 @@ class OwnDataset:
     files: Sequence[Encoded] | None
     features: NDArray[np.float32] | None
     columns: tuple[str, ...]
-    seen: tuple[Seen, ...] | None
+    seen: tuple[ImageInfo, ...] | None
     digests: tuple[bytes, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]

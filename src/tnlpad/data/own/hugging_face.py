@@ -203,7 +203,7 @@ def _label(value: Any, names: tuple[str, ...] | None, folder: Path) -> Label | N
 
 
 DICTIONARY, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
-MOST_JSON_BYTES = 1 << 26
+MAX_JSON_BYTES = 1 << 26
 
 
 def is_hugging_face(folder: Path) -> bool:
@@ -310,7 +310,7 @@ def _plain(name: Any, where: Path) -> str:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(read_bounded(path, MOST_JSON_BYTES))
+        value = json.loads(read_bounded(path, MAX_JSON_BYTES))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}.") from error
     if not isinstance(value, dict):

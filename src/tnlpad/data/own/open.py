@@ -23,13 +23,13 @@ from tnlpad.data.own.folder import is_image_name, read_folder, read_unlabelled_f
 from tnlpad.data.own.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 from tnlpad.data.own.labels import encoded, known_labels, notes_on_classes, reason_no_class
 from tnlpad.data.own.manifest import SUFFIXES, read_manifest
-from tnlpad.data.pixels import Channels, Seen, look
+from tnlpad.data.pixels import Channels, ImageInfo, probe
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
 
 UNLABELLED = -1
-Looked = Seen | bytes | str  # what is known of a sample: an image, a digest, or why it cannot be used
+Looked = ImageInfo | bytes | str  # what is known of a sample: an image, a digest, or why it cannot be used
 
 
 def dataset_of(
@@ -48,7 +48,7 @@ def dataset_of(
     if labelled:
         given = [label for row in kept if (label := listing.labels[row]) is not None]
         labels, class_names = encoded(given, listing.class_names)
-    seen = tuple(each for row in kept if isinstance(each := looked[row], Seen))
+    seen = tuple(each for row in kept if isinstance(each := looked[row], ImageInfo))
     digests = tuple(_digest(looked[row]) for row in kept)
     parts = tuple(listing.parts[row] for row in kept) if listing.parts is not None else None
     ids = tuple(listing.ids[row] for row in kept)
@@ -88,7 +88,7 @@ def dataset_of(
 
 def _looked_at(listing: Listing, reporter: Reporter) -> list[Looked]:
     if listing.files is not None:
-        return list(in_threads(look, listing.files, "Looking at images", reporter))
+        return list(in_threads(probe, listing.files, "Looking at images", reporter))
     rows = listing.images if listing.images is not None else listing.features
     assert rows is not None, "a listing has files, images or features"
     digests: list[Looked] = [hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest() for row in rows]
@@ -129,7 +129,7 @@ def _rows(table: Any, kept: Sequence[int]) -> Any:
 
 def _digest(looked: Looked) -> bytes:
     assert not isinstance(looked, str), "left out"
-    return looked.digest if isinstance(looked, Seen) else looked
+    return looked.digest if isinstance(looked, ImageInfo) else looked
 
 
 def _count(parts: Sequence[Part] | None, part: Part) -> int:
@@ -137,7 +137,7 @@ def _count(parts: Sequence[Part] | None, part: Part) -> int:
 
 
 def _sizes(
-    images: NDArray[np.uint8] | None, features: NDArray[np.float32] | None, seen: Sequence[Seen]
+    images: NDArray[np.uint8] | None, features: NDArray[np.float32] | None, seen: Sequence[ImageInfo]
 ) -> dict[str, Any]:
     if images is not None:
         channels, height, width = images.shape[1:]
