@@ -1,7 +1,6 @@
 """tnlpad: train classifiers on data whose labels are partly wrong, and find the wrong labels.
 
-Importing it trains nothing, touches no random generator and loads no heavy library: names are resolved on first use,
-so that `tnlpad --help` answers at once.
+Importing it loads no heavy library, so that `tnlpad --help` is fast: names are resolved on first use.
 """
 
 from importlib import import_module

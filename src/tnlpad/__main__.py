@@ -1,4 +1,4 @@
-"""`python -m tnlpad` is the command `tnlpad`."""
+"""Run the command `tnlpad` as `python -m tnlpad`."""
 
 from tnlpad.cli import main
 

@@ -1,27 +1,24 @@
-"""What goes wrong with a user's files and with getting them. The message is for that user: file, rule, way out.
-
-What goes wrong with files of noise. Wrong arguments are plain ValueErrors; these say that the data are to blame.
-"""
+"""Errors about a user's data. Messages name the file, the rule and what to do. Wrong arguments are ValueErrors."""
 
 
 class DataError(Exception):
-    """The data are not what they must be: damaged, incomplete, contradictory, or not obtained at all."""
+    """Data are damaged, incomplete, contradictory or missing."""
 
 
 class FetchError(DataError):
-    """The data could not be brought here: no source answered, or the disk refused. The files here are not to blame."""
+    """Data could not be downloaded or written; files on this machine are not the cause."""
 
 
 class NoiseDataError(ValueError):
-    """What a file holds is not what it must be."""
+    """A file with noise has wrong content."""
 
 
 class LabelFileError(NoiseDataError):
-    """A label file is missing, damaged, changed after it was written, or none at all."""
+    """A label file is missing, damaged, changed after it was written, or not a label file."""
 
 
 class MatrixFileError(NoiseDataError):
-    """A file given as a transition matrix holds none."""
+    """A file does not contain a transition matrix."""
 
 
 class LabelMismatchError(NoiseDataError):

@@ -1,9 +1,8 @@
-"""Named random streams: one seed gives as many independent generators as there are names.
+"""Named random streams: independent generators derived from one seed and a name.
 
-Every random decision of a run has a stream of its own ("noise", "split", "order", ...), so that a change to one of them
-leaves the others as they were: two methods with the same seed see the same wrong labels and the same batches. A stream
-depends on the seed and the name only, not on the process, the platform or what was drawn before; NumPy promises the
-same `SeedSequence` in every version, and the name enters by its hash.
+Every random decision of a run has its own stream ("noise", "split", "order", ...), so a change to one of them does not
+affect the others: two methods with the same seed get the same wrong labels and the same batches. A stream depends only
+on the seed and the name. NumPy guarantees the same `SeedSequence` in every version, and the name enters by its hash.
 """
 
 import hashlib
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def numpy_stream(seed: int, name: str) -> np.random.Generator:
-    """The NumPy generator of this seed and name."""
+    """Return the NumPy generator of this seed and name."""
     return np.random.Generator(np.random.PCG64(_entropy(seed, name)))
 
 
 def torch_stream(seed: int, name: str, device: "torch.device | str" = "cpu") -> "torch.Generator":
-    """The torch generator of this seed and name."""
+    """Return the torch generator of this seed and name."""
     import torch
 
     return torch.Generator(device).manual_seed(_torch_seed(seed, name))
@@ -31,9 +30,9 @@ def torch_stream(seed: int, name: str, device: "torch.device | str" = "cpu") -> 
 
 @contextmanager
 def global_torch_stream(seed: int, name: str) -> Iterator[None]:
-    """Within the block torch's global CPU generator is this stream; afterwards it is what it was.
+    """Make torch's global CPU generator this stream within the block, then restore it.
 
-    For code that knows no other generator: the initialisation of layers is of that kind.
+    For code that takes no generator, such as the initialisation of layers.
     """
     import torch
 
@@ -43,7 +42,7 @@ def global_torch_stream(seed: int, name: str) -> Iterator[None]:
 
 
 def _torch_seed(seed: int, name: str) -> int:
-    # 63 bits: torch takes 64, but a signed 64-bit seed is what every device accepts.
+    # 63 bits: torch takes 64, but every device accepts a signed 64-bit seed.
     return int(_entropy(seed, name).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 

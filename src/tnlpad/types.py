@@ -1,12 +1,12 @@
-"""The values that pass between stages: frozen, keyword-only, without behaviour; and what a loop asks of its files.
+"""Values that stages pass to each other, and the interfaces of the training loop.
 
-Arrays make `==` ambiguous, so these compare by identity; compare the fields.
+Dataclasses with arrays compare by identity, because `==` of arrays is ambiguous.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ ImagesAt = Callable[["Tensor"], "Tensor"]  # indices into a dataset -> its image
 Labels = NDArray[np.int64]
 Index = NDArray[np.int64]
 Transition = NDArray[np.float64]
+ProtocolName = Literal["paper", "authors"]  # whose choices to follow where the paper and its authors' code differ
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +32,7 @@ class NoisyLabels:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Split:
-    """Which samples are trained on and which choose epochs and settings; the labels of both stay as given."""
+    """Samples to train on, and samples to choose epochs and settings with; both keep their given labels."""
 
     train: Index
     validation: Index
@@ -39,7 +40,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RawDataset:
-    """Images that fit into memory, as published: uint8 of shape samples × channels × height × width, with labels."""
+    """Images in memory, uint8 of shape samples × channels × height × width, with labels."""
 
     images: NDArray[np.uint8]
     labels: Labels
@@ -48,7 +49,7 @@ class RawDataset:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageFiles:
-    """Images that stay on disk, one path per sample, with labels."""
+    """Images on disk, one path per sample, with labels."""
 
     paths: tuple[str, ...]
     labels: Labels
@@ -57,7 +58,7 @@ class ImageFiles:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """What a training step sees: the samples' places in the whole dataset, their images and their given labels."""
+    """Samples of one training step: their index in the whole dataset, images and given labels."""
 
     index: "Tensor"
     images: "Tensor"
@@ -66,14 +67,14 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Where training stands: the epoch counts from 1, as the paper's t does."""
+    """The current epoch, counted from 1 like the paper's t, and the number of epochs."""
 
     epoch: int
     epochs: int
 
 
 class BatchSource(Protocol):
-    """What a training loop reads batches from, an epoch for each pass over it."""
+    """Batches of an epoch, for each pass over it."""
 
     def __iter__(self) -> Iterator[Batch]: ...
 
@@ -81,7 +82,7 @@ class BatchSource(Protocol):
 
 
 class RunFiles(Protocol):
-    """Where a training loop keeps its records; `tnlpad.records.store.RunFolder` is one."""
+    """Records of a training loop, such as `tnlpad.records.store.RunFolder`."""
 
     @property
     def checkpoint_file(self) -> Path: ...

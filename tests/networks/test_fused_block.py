@@ -1,4 +1,4 @@
-"""LeNet's layers in few launches: the same outputs and derivatives as torch's own layers give."""
+"""LeNet's layers in few launches have the outputs and derivatives of torch's own layers."""
 
 import importlib.util
 import os
@@ -15,12 +15,11 @@ from tnlpad.networks.lenet import SmallLinear, few_launches
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if ON_GPU else "cpu"
-INTERPRETED = {
-    "TRITON_INTERPRET": "1"
-}  # kernels run as Python, one program after another; told before the first import
+INTERPRETED = {"TRITON_INTERPRET": "1"}  # Triton reads it when it is imported, and runs kernels as Python
 on_gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
 with_kernels = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED.items() <= os.environ.items()), reason="is run by another test, in a process of its own"
+    not (ON_GPU or INTERPRETED.items() <= os.environ.items()),
+    reason="another test runs it in a process of its own",
 )
 
 
@@ -60,8 +59,8 @@ def test_outputs_and_derivatives_are_those_of_torch(images, channels, size, outp
 
 @with_kernels
 @pytest.mark.gpu
-def test_what_is_not_a_number_stays_so():
-    """Or a run that has diverged would go on."""
+def test_nan_stays_nan():
+    """A run that has diverged must not continue."""
     from tnlpad.networks.fused_block import fused_block
 
     layer = nn.Conv2d(1, 6, 5, padding=2).to(DEVICE)

@@ -22,7 +22,7 @@ def test_a_28_image_is_a_32_image_with_a_border():
 
 
 def test_other_sizes_are_refused():
-    with pytest.raises(ValueError, match="image_size=64: LeNet-5 is made for 28 or 32"):
+    with pytest.raises(ValueError, match=r"image_size=64.* 28 or 32"):
         lenet(image_size=64)
-    with pytest.raises(ValueError, match="The images are 32x32, but this LeNet takes 28x28: build it with image_size"):
+    with pytest.raises(ValueError, match="The images are 32x32, but this LeNet takes 28x28"):
         lenet()(torch.zeros(1, 1, 32, 32))

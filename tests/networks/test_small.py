@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tnlpad.networks import SmallCNN, small_cnn, small_resnet
+from tnlpad.networks.small import MLP, SmallCNN, mlp, small_cnn, small_resnet
 
 
 def test_shapes_and_size():
@@ -13,7 +13,7 @@ def test_shapes_and_size():
     assert sum(p.numel() for p in network.parameters()) == 22_650
 
 
-def test_an_image_is_judged_by_itself():
+def test_an_image_is_evaluated_by_itself():
     network = SmallCNN(width=8, hidden=16)
     images = torch.rand(6, 1, 8, 8)
     torch.testing.assert_close(network.train()(images)[:2], network.eval()(images[:2]))
@@ -21,7 +21,7 @@ def test_an_image_is_judged_by_itself():
 
 @pytest.mark.parametrize("size", [(4, 8), (8, 9), (28, 28)])
 def test_other_sizes_are_refused(size):
-    with pytest.raises(ValueError, match=f"The images are {size[0]}x{size[1]}, but SmallCNN is made for 8x8"):
+    with pytest.raises(ValueError, match=f"The images are {size[0]}x{size[1]}, but SmallCNN takes 8x8"):
         small_cnn()(torch.zeros(1, 1, *size))
 
 
@@ -35,3 +35,21 @@ def test_large_images_are_halved_once_more(size, last):
 def test_the_stem_has_the_same_weights_at_every_size():
     small, large = (sum(p.numel() for p in small_resnet(image_size=size).parameters()) for size in (32, 64))
     assert small == large
+
+
+def test_the_mlp_takes_rows_and_images():
+    network = mlp(num_classes=4, in_channels=3, image_size=2)
+    images = torch.rand(5, 3, 2, 2)
+    assert network(images).shape == (5, 4)
+    torch.testing.assert_close(network(images.flatten(1)), network(images))
+
+
+def test_the_mlp_evaluates_each_sample_by_itself():
+    network = MLP(in_channels=6, hidden=16)
+    rows = torch.rand(6, 6)
+    torch.testing.assert_close(network.train()(rows)[:2], network.eval()(rows[:2]))
+
+
+def test_the_mlp_refuses_other_sizes():
+    with pytest.raises(ValueError, match="Samples have 5 numbers, but this MLP takes 6"):
+        mlp(in_channels=6)(torch.rand(1, 5))

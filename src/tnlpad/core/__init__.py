@@ -1,1 +1,1 @@
-"""The decomposition w = σ + γ as an optimizer. Imports torch and nothing else of ours."""
+"""The decomposition w = σ + γ as an optimizer."""

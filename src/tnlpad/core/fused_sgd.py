@@ -47,30 +47,12 @@ def _write(pointers, values, inside, FULL: tl.constexpr):  # type: ignore[no-unt
 
 @triton.jit
 def _update(  # type: ignore[no-untyped-def]
-    addresses,
-    gradients,
-    block_tensor,
-    block_start,
-    sizes,
-    sums,
-    partials,
-    beta,
-    lr,
-    first_block,
-    momentum,
-    weight_decay,
-    gamma_lr_scale,
-    weights_like,
-    UPDATE: tl.constexpr,
-    MOMENTUM: tl.constexpr,
-    NESTEROV: tl.constexpr,
-    MAXIMIZE: tl.constexpr,
-    GLOBAL: tl.constexpr,
-    ALIGNED: tl.constexpr,
-    TENSORS: tl.constexpr,
-    TENSORS_PADDED: tl.constexpr,
+    addresses, gradients, block_tensor, block_start, sizes, sums, partials,
+    beta, lr, first_block, momentum, weight_decay, gamma_lr_scale, weights_like,
+    UPDATE: tl.constexpr, MOMENTUM: tl.constexpr, NESTEROV: tl.constexpr, MAXIMIZE: tl.constexpr,
+    GLOBAL: tl.constexpr, ALIGNED: tl.constexpr, TENSORS: tl.constexpr, TENSORS_PADDED: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     block = first_block + tl.program_id(0)
     tensor = tl.load(block_tensor + block)
     size = tl.load(sizes + tensor)

@@ -1,13 +1,13 @@
 """Convolution, bias, ReLU and 2x2 max-pooling of a very small layer in one kernel, and its derivative in three.
 
 A library's convolution is made for many channels. For the 1, 6 and 16 of LeNet it pads them in memory, with several
-launches for every layer, and a step on a GPU becomes a row of launches that have next to nothing to do. Here a layer is
-one launch: each program takes some squares of 2x2 outputs, multiplies the four windows of pixels that they look at with
-the weights, and keeps the largest. The bias is the weight of a pixel that is always one.
+launches for every layer that have almost nothing to do. Here a layer is one launch. Each program takes some squares of
+2x2 outputs, multiplies their four windows of pixels with the weights, and keeps the largest. The bias is the weight of
+a pixel that is always one.
 
-What was largest is kept for the way back as a number from 0 to 3, and 4 where the ReLU let nothing through. Sums over
-images are stored in parts and added in a fixed order, so that a run is repeatable to the bit. All of it in float32, the
-products by three TF32 products each, which is as exact.
+The position of the largest is stored for the backward pass as a number from 0 to 3, and as 4 where ReLU gave zero. Sums
+over images are stored in parts and added in a fixed order, so a run is bit-for-bit repeatable. Numbers are float32; a
+product is three TF32 products, which is as exact.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-TAPS = 32  # weights that are multiplied at a time
-SQUARES, SQUARES_BACKWARD, PIXELS = 16, 32, 64  # for each program
-COLUMNS = 32  # of the gradient's parts, for each program that adds them up
+TAPS = 32  # weights multiplied at a time
+SQUARES, SQUARES_BACKWARD, PIXELS = 16, 32, 64  # per program
+COLUMNS = 32  # of the gradient's parts, per program that adds them up
 
 
 @triton.jit
@@ -28,7 +28,7 @@ def _windows(  # type: ignore[no-untyped-def]
     C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, K: tl.constexpr, P: tl.constexpr,
     PH: tl.constexpr, PW: tl.constexpr,
 ):  # fmt: skip
-    """What one corner of each square sees through some taps: pixels, and after the last of them the one of the bias."""
+    """Load the pixels that one corner of each square multiplies with some taps; the last tap is the bias, with 1."""
     square = square[:, None]
     tap = tap[None, :]
     row = 2 * (square // PW % PH) + corner // 2 - P + tap // K % K
@@ -82,7 +82,7 @@ def _of_images(  # type: ignore[no-untyped-def]
     sums = tl.zeros((BLOCK, IN_PADDED), tl.float32)
     for i in tl.static_range(K):
         for j in tl.static_range(K):
-            # The output that saw this pixel through tap (i, j), if it was the largest of its square.
+            # The output that used this pixel with tap (i, j), if it was the largest of its square.
             row = pixel // W % H + P - i
             column = pixel % W + P - j
             there = (
@@ -150,13 +150,13 @@ def _sizes(x: Tensor, w: Tensor, padding: int) -> dict[str, int]:
 
 
 def _padded(number: int) -> int:
-    """Products are made of tiles of at least 16."""
+    """Return the size of a tile: a power of two, at least 16."""
     return max(16, 1 << (number - 1).bit_length())
 
 
 @torch.library.custom_op("tnlpad::convolved_pooled", mutates_args=())
 def convolved_pooled(x: Tensor, w: Tensor, b: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """The layer's outputs, and which of four was the largest."""
+    """Return the layer's outputs, and which of four was the largest."""
     sizes = _sizes(x, w, padding)
     y = x.new_empty(len(x), sizes["OUT"], sizes["PH"], sizes["PW"])
     kept = torch.empty_like(y, dtype=torch.int8)
@@ -177,7 +177,7 @@ def _(x: Tensor, w: Tensor, b: Tensor, padding: int) -> tuple[Tensor, Tensor]:
 
 @torch.library.custom_op("tnlpad::convolved_pooled_images", mutates_args=())
 def of_images(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> Tensor:
-    """The derivative with respect to the images."""
+    """Return the derivative with respect to the images."""
     sizes = _sizes(x, w, padding)
     dx = x.new_empty(x.shape)
     pixels = dx.numel() // sizes["C"]
@@ -195,7 +195,7 @@ def _(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> Tensor:
 
 @torch.library.custom_op("tnlpad::convolved_pooled_weights", mutates_args=())
 def of_weights(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """The derivatives with respect to weights and biases."""
+    """Return the derivatives with respect to weights and biases."""
     sizes, taps = _sizes(x, w, padding), w[0].numel() + 1
     squares = g.numel() // len(w)
     count = triton.cdiv(squares, SQUARES_BACKWARD)
@@ -234,7 +234,7 @@ convolved_pooled.register_autograd(_backward, setup_context=_keep)
 
 
 def fused_block(images: Tensor, convolution: nn.Conv2d) -> Tensor:
-    """`max_pool2d(relu(convolution(images)), 2)`, for a stride of one and an even number of outputs each way."""
+    """Compute `max_pool2d(relu(convolution(images)), 2)` for stride 1 and an even height and width of outputs."""
     assert convolution.bias is not None
     outputs: Tensor
     outputs, _ = convolved_pooled(images, convolution.weight, convolution.bias, int(convolution.padding[0]))

@@ -1,16 +1,13 @@
-"""Layers so small that on a GPU launching them costs more than computing them: what is compiled has few launches.
-
-A matrix product of a library comes with kernels that pad, cast and split it. Written as a product and a sum it is one
-kernel, and the compiler fuses the bias, the nonlinearity and the derivative's sums into it.
-
-LeNet-5 for 28x28 images: two 5x5 convolutions with pooling, then 400-120-84 and one linear layer.
+"""LeNet-5 for 28x28 images: two 5x5 convolutions with pooling, then 400-120-84 and one linear layer.
 
 Paper: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", in today's form: every map of the first
 convolution feeds the second, ReLU instead of the scaled tanh, a linear layer instead of radial basis functions, biases
-everywhere. Which pooling the decomposition's authors chose is not written down; ours takes the maximum.
+everywhere. The decomposition's authors do not state their pooling; ours takes the maximum. The original takes 32x32
+images. The first convolution pads 28x28 to that size, so both have maps of 28, 14, 10, 5 and the same weights.
 
-The original reads 32x32 images. Smaller ones are padded to that size by the first convolution, so that the maps are
-28, 14, 10, 5 for 28x28 (the default) and for 32x32 (`image_size=32`) alike, with the same weights.
+On a GPU such small layers take longer to launch than to compute, so a compiled LeNet has few launches. A library's
+matrix product comes with kernels that pad, cast and split it. Written as a product and a sum, it is one kernel, into
+which the compiler fuses the bias, the nonlinearity and the derivative's sums.
 """
 
 from typing import cast
@@ -22,29 +19,28 @@ from tnlpad.networks.network import Network
 
 
 class SmallLinear(nn.Linear):
-    """A linear layer; the same as torch's but for how a compiled one is carried out on a GPU."""
+    """A linear layer that a GPU runs in few launches when compiled; otherwise torch's own."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """One row of outputs per row of the input."""
         if few_launches(input):
             return (input.unsqueeze(1) * self.weight).sum(2) + self.bias
         return super().forward(input)
 
 
 def few_launches(rows: Tensor) -> bool:
-    """Whether to write a layer for the compiler: on a GPU and in float32; tensor cores have their own libraries."""
+    """Return whether to write layers for the compiler: on a GPU and in float32, where no tensor cores are used."""
     return (
         torch.compiler.is_compiling()
         and rows.is_cuda
         and rows.dtype == torch.float32
         and not torch.is_autocast_enabled("cuda")
-        and _three_tf32_products()
+        and _has_tf32()
     )
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _three_tf32_products() -> bool:
-    """Whether the GPU can make them: NVIDIA's since Ampere."""
+def _has_tf32() -> bool:
+    """Return whether the GPU has TF32: NVIDIA's since Ampere."""
     return torch.version.cuda is not None and torch.cuda.get_device_capability() >= (8, 0)
 
 
@@ -54,9 +50,7 @@ class LeNet(Network):
     def __init__(self, *, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> None:
         super().__init__()
         if image_size not in (28, 32):
-            raise ValueError(
-                f"image_size={image_size!r}: LeNet-5 is made for 28 or 32; resize the images to one of them."
-            )
+            raise ValueError(f"image_size={image_size!r}: LeNet-5 takes 28 or 32. Resize the images to one of them.")
         self.image_size = image_size
         self.body = nn.Sequential(
             nn.Conv2d(in_channels, 6, 5, padding=(32 - image_size) // 2),
@@ -74,8 +68,7 @@ class LeNet(Network):
         self.classifier = SmallLinear(84, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
-        # Without this the first linear layer complains about two matrices that no user has ever seen.
+        # The first linear layer's own error would name two matrices that no user knows.
         height, width = images.shape[-2:]
         if (height, width) != (self.image_size, self.image_size):
             raise ValueError(
@@ -91,5 +84,5 @@ class LeNet(Network):
 
 
 def lenet(*, num_classes: int = 10, in_channels: int = 1, image_size: int = 28) -> LeNet:
-    """LeNet-5."""
+    """Build LeNet-5."""
     return LeNet(num_classes=num_classes, in_channels=in_channels, image_size=image_size)

@@ -6,7 +6,7 @@ normalised, rectified input.
 
 How we differ from the paper: like the networks the label-noise papers train, it has no normalisation between the last
 block and the pooling. `stem_norm=True` adds normalisation and ReLU after the stem, as DivideMix (Li et al.) does.
-Weights start as PyTorch's layers start them.
+Weights have PyTorch's default initialisation.
 """
 
 from typing import cast
@@ -21,7 +21,7 @@ STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, stride of the firs
 
 
 class PreActBlock(nn.Module):
-    """Twice normalisation, ReLU and a 3x3 convolution, beside the shortcut."""
+    """Normalisation, ReLU and a 3x3 convolution, twice, plus the shortcut."""
 
     def __init__(self, in_channels: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -33,13 +33,12 @@ class PreActBlock(nn.Module):
         self.shortcut = None if same_shape else nn.Conv2d(in_channels, channels, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, a plain sum."""
         active = F.relu(self.bn1(x))
-        # The identity carries x itself, the convolution the activated x.
-        beside = x if self.shortcut is None else self.shortcut(active)
+        # The identity gets x itself, the convolution the activated x.
+        shortcut = x if self.shortcut is None else self.shortcut(active)
         y = self.conv1(active)
         y = self.conv2(F.relu(self.bn2(y)))
-        return cast(Tensor, y + beside)
+        return cast(Tensor, y + shortcut)
 
 
 class PreActResNet(Network):
@@ -65,15 +64,14 @@ class PreActResNet(Network):
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
         return pooled(self.stages(self.stem(images)))
 
 
 def preact_resnet18(*, num_classes: int = 10, in_channels: int = 3) -> PreActResNet:
-    """PreAct ResNet-18: blocks 2, 2, 2, 2."""
+    """Build PreAct ResNet-18: blocks 2, 2, 2, 2."""
     return PreActResNet((2, 2, 2, 2), num_classes=num_classes, in_channels=in_channels)
 
 
 def preact_resnet18_dividemix(*, num_classes: int = 10, in_channels: int = 3) -> PreActResNet:
-    """PreAct ResNet-18 as DivideMix trains it: with normalisation and ReLU after the stem."""
+    """Build PreAct ResNet-18 as DivideMix trains it, with normalisation and ReLU after the stem."""
     return PreActResNet((2, 2, 2, 2), num_classes=num_classes, in_channels=in_channels, stem_norm=True)

@@ -1,39 +1,38 @@
-"""Published weights from a local file into a network, every key and shape checked before anything changes.
+"""Load published weights from a local file, with every key and shape checked first.
 
-Made for the weights of `imagenet_resnet50`. Clothing1M is usually trained from `resnet50-0676ba61.pth` (ImageNet, first
-recipe, 76.13 % top-1); `resnet50-11ad3fa6.pth` comes from a later and stronger recipe, and results from the two do not
-compare. The digits in such a name are the beginning of the file's SHA-256, and are checked.
+Meant for the weights of `imagenet_resnet50`. Clothing1M is usually trained from `resnet50-0676ba61.pth` (ImageNet,
+first recipe, 76.13 % top-1). `resnet50-11ad3fa6.pth` comes from a later, stronger recipe, and results from the two do
+not compare. The digits in such a name are the beginning of the file's SHA-256, and are checked.
 
-Load before building the optimizer: it takes σ from the weights it finds. Keep γ = 0 (`parameter_groups(init="zero")`):
-a random γ would drown the loaded features.
+Load before building the optimizer: it reads σ from the weights. Keep γ = 0 (`parameter_groups(init="zero")`): a random
+γ would destroy the loaded features.
 """
 
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[a-z]+$")
-# How many batches a normalisation layer has seen: older files do not have it, and nothing but a counter depends on it.
-OPTIONAL = "num_batches_tracked"
+OPTIONAL = "num_batches_tracked"  # a counter that older files do not have
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """What `load_pretrained` did.
+    """The result of `load_pretrained`.
 
     Attributes:
         path: The file.
-        sha256: Its hash, in full.
-        hash_checked: Whether the hash was compared with the file's name or with the one asked for.
-        classes_in_file: The number of classes the file's last layer tells apart.
-        new_head: Whether the network kept its own, freshly initialised last layer, because it has other classes.
+        sha256: Its full hash.
+        hash_checked: Whether the hash was compared with the file's name or with an expected one.
+        classes_in_file: The number of classes of the file's last layer.
+        new_head: Whether the network kept its own last layer, because its number of classes differs.
     """
 
     path: Path
@@ -44,23 +43,23 @@ class Pretrained:
 
 
 def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha256: str | None = None) -> Pretrained:
-    """Load a state dict from a local file; the last layer too, unless its number of classes differs.
+    """Load a state dict from a local file, with the last layer unless its number of classes differs.
 
-    Nothing is loaded in part: after an error the model is as it was.
+    After an error, the model has not changed.
 
     Args:
         model: The network, such as `imagenet_resnet50(num_classes=14)`.
-        path: A `.pth` or `.pt` file (only tensors are unpickled), or `.safetensors` where that package is installed.
+        path: A `.pth` or `.pt` file (only tensors are unpickled), or `.safetensors`.
         head: The name of the last, linear layer: "fc" in the ImageNet ResNet, "classifier" in the other networks.
-        sha256: The expected hash or its beginning, for a file whose name does not carry it.
+        sha256: The expected hash or its beginning, for a file whose name does not have it.
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not a file: download the published weights and give the path to them.")
+        raise FileNotFoundError(f"{path} is not a file: download the published weights and pass the path to them.")
     own = model.state_dict()
     if f"{head}.weight" not in own:
         layers = ", ".join(name for name, _ in model.named_children())
-        raise ValueError(f"head={head!r}: {type(model).__name__} has no such linear layer. It consists of {layers}.")
+        raise ValueError(f"head={head!r}: {type(model).__name__} has no such linear layer, only {layers}.")
     digest, checked = _checked_hash(path, sha256)
     saved = _read(path)
     new_head = _has_other_classes(own, saved, head)
@@ -77,7 +76,7 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
 
 
 def name_with_hash(path: Path) -> str:
-    """The file's name with the first digits of its SHA-256, which it may carry already: it tells the content."""
+    """Return the file's name with the first digits of its SHA-256, added unless the name has them."""
     digest, in_name = _sha256(path), HASH_IN_NAME.search(path.name)
     named = in_name is not None and digest.startswith(in_name[1])
     return path.name if named else f"{path.stem}-{digest[:8]}{path.suffix}"
@@ -89,7 +88,7 @@ def _sha256(path: Path) -> str:
 
 
 def _checked_hash(path: Path, expected: str | None) -> tuple[str, bool]:
-    """The file's hash and whether there was one to compare it with. Before reading: a damaged file is not parsed."""
+    """Return the file's hash, and whether it was compared with another; a damaged file must not be parsed."""
     digest = _sha256(path)
     if expected is not None and not digest.startswith(expected.lower()):
         raise ValueError(
@@ -109,54 +108,43 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     if path.suffix not in (".pth", ".pt", ".safetensors"):
         raise ValueError(f"{path.name}: weights come as .pth, .pt or .safetensors.")
     try:
-        state = _load_safetensors(path) if path.suffix == ".safetensors" else _load_pickle(path)
-    except ImportError:
-        raise
-    except Exception as error:  # the readers raise half a dozen kinds, and torch's advises to unpickle whatever comes
+        if path.suffix == ".safetensors":
+            state: Any = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # the readers raise many kinds, and torch's message advises an unsafe load
         raise ValueError(
             f"{path.name} is damaged, or holds more than tensors: download it again, or save the state dict alone."
         ) from error
     if not isinstance(state, Mapping):
-        raise ValueError(f"{path.name} holds a {type(state).__name__}: save model.state_dict() and give that file.")
+        raise ValueError(f"{path.name} holds a {type(state).__name__}: save model.state_dict() instead.")
     for key, value in state.items():
         if not isinstance(value, Tensor):
             raise ValueError(
                 f"{path.name} holds a {type(value).__name__} under {key!r}, where a state dict holds tensors. "
-                "Save the state dict alone and give that file."
+                "Save the state dict alone."
             )
     return state
 
 
-def _load_pickle(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _load_safetensors(path: Path) -> Any:
-    try:
-        reader = import_module("safetensors.torch")
-    except ImportError as error:
-        raise ImportError(f"{path.name} needs the package safetensors: install it, or give a .pth file.") from error
-    return reader.load_file(path)
-
-
 def _has_other_classes(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], head: str) -> bool:
-    """Whether the last layers differ in their number of classes, and in nothing else."""
+    """Return whether the last layers differ in their number of classes, and in nothing else."""
     ours, theirs = own[f"{head}.weight"], saved.get(f"{head}.weight")
     return theirs is not None and theirs.shape[1:] == ours.shape[1:] and len(theirs) != len(ours)
 
 
 def _check(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], kept: set[str], path: Path) -> None:
-    """Compare keys and shapes one by one, in the model's order; raise for the first that does not fit."""
+    """Raise for the first key or shape that does not fit, in the model's order."""
     another = "The file belongs to another network, or to this one built with other options."
     unknown = next((key for key in saved if key not in own), None)
     for key, tensor in own.items():
         if key not in saved:
             if key.endswith(OPTIONAL):
                 continue
-            instead = f" and has {unknown}, which the model does not know" if unknown else ""
+            instead = f" and has {unknown}, which the model does not have" if unknown else ""
             raise ValueError(f"{path.name} lacks {key}{instead}. {another}")
         if key not in kept and saved[key].shape != tensor.shape:
             theirs, ours = tuple(saved[key].shape), tuple(tensor.shape)
             raise ValueError(f"{key} has shape {theirs} in {path.name} and {ours} in the model. {another}")
     if unknown is not None:
-        raise ValueError(f"{path.name} has {unknown}, which the model does not know. {another}")
+        raise ValueError(f"{path.name} has {unknown}, which the model does not have. {another}")

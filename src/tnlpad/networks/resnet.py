@@ -1,26 +1,14 @@
-"""What the residual networks share: stages of blocks, the shortcut, and the bottleneck of three convolutions.
+"""Residual networks: ResNet-18, 34 and 50 for small images (28x28, 32x32), and ResNet-50 for large ones.
 
-Paper: He et al., "Deep Residual Learning for Image Recognition". How we differ: a bottleneck's stride lies on its 3x3
-convolution, not on the first 1x1 ("v1.5"), as in the weights that PyTorch publishes.
+Paper: He et al., "Deep Residual Learning for Image Recognition". The small networks have the shape used for CIFAR: a
+3x3 stem with stride 1 and no max-pooling, and stages of 64, 128, 256 and 512 channels. `imagenet_resnet50` (Clothing1M
+at 224x224, Food-101 at 112x112) has a 7x7 stem with stride 2 and max-pooling. Its modules have the names of the weights
+that PyTorch publishes (`conv1`, `layer1.0.downsample.0`, `fc`), so that `load_pretrained` finds each under its key.
 
-Residual networks for small images (28x28, 32x32): ResNet-18, 34 and 50.
-
-Paper: He et al., "Deep Residual Learning for Image Recognition", in the shape used for CIFAR: a 3x3 stem with stride 1
-and no max-pooling, four stages of 64, 128, 256 and 512 channels with strides 1, 2, 2, 2, a 1x1 convolution with
-normalisation on the shortcut where the shape changes, global average pooling and one linear layer.
-
-How we differ from the authors of the decomposition: they build the 1x1 shortcut in every block and leave most of them
-unused; here it exists only where it is used. Their stem has no padding (`stem_padding=0`, maps of 30, 15, 8, 4 for
-32x32 images); ours has by default. Weights start as PyTorch's layers start them, as theirs do.
-
-ResNet-50 for large images (Clothing1M at 224x224, Food-101 at 112x112).
-
-Paper: He et al., "Deep Residual Learning for Image Recognition". A 7x7 stem with stride 2 and max-pooling, four stages
-of bottleneck blocks, global average pooling and one linear layer.
-
-How we differ from the paper: a block's stride lies on its 3x3 convolution (see `residual.py`), as in the weights that
-PyTorch publishes. Modules carry the names of those weights (`conv1`, `layer1.0.downsample.0`, `fc`), so that
-`load_pretrained` finds each under its own key. Without them weights start as PyTorch's layers start them.
+How we differ: a bottleneck's stride is on its 3x3 convolution, not on the first 1x1 ("v1.5"), as in PyTorch's weights.
+The authors of the decomposition build the 1x1 shortcut in every block and leave most of them unused; here it exists
+only where it is used. Their stem has no padding (`stem_padding=0`, maps of 30, 15, 8, 4 for 32x32 images); ours has
+padding by default. Weights have PyTorch's default initialisation, as theirs do.
 """
 
 from collections.abc import Callable
@@ -31,6 +19,9 @@ from torch.nn import functional as F
 
 from tnlpad.networks.network import Network, pooled
 
+STEM_CHANNELS = 64
+STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, stride of the first block
+
 
 def stage(
     block: Callable[[int, int, int], nn.Module],
@@ -40,16 +31,16 @@ def stage(
     blocks: int,
     expansion: int = 1,
 ) -> nn.Sequential:
-    """Blocks of one width, made of (in_channels, channels, stride); the first of them changes the shape.
+    """Chain blocks built with (in_channels, channels, stride); the first one changes the shape.
 
-    A block puts out `expansion` times its channels.
+    A block has `expansion` times its channels as outputs.
     """
     first = block(in_channels, channels, stride)
     return nn.Sequential(first, *(block(channels * expansion, channels, 1) for _ in range(blocks - 1)))
 
 
 def shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
-    """The input itself or, where the shape changes, a 1x1 convolution of it with normalisation."""
+    """Return the identity or, where the shape changes, a 1x1 convolution with normalisation."""
     if stride == 1 and in_channels == out_channels:
         return nn.Identity()
     return nn.Sequential(
@@ -58,45 +49,34 @@ def shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
     )
 
 
-class ThreeConvolutions(nn.Module):
-    """1x1, 3x3 with the stride, 1x1, each normalised: what a bottleneck adds to its shortcut."""
+class Bottleneck(nn.Module):
+    """1x1, 3x3 with the stride, 1x1 up to four times the channels, plus the shortcut."""
 
-    def __init__(self, in_channels: int, channels: int, out_channels: int, stride: int, groups: int = 1) -> None:
+    expansion = 4
+
+    def __init__(self, in_channels: int, channels: int, stride: int, groups: int = 1) -> None:
         super().__init__()
+        out_channels = channels * self.expansion
         self.conv1 = nn.Conv2d(in_channels, channels, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, stride, padding=1, groups=groups, bias=False)
         self.bn2 = nn.BatchNorm2d(channels)
         self.conv3 = nn.Conv2d(channels, out_channels, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(out_channels)
+        self.shortcut = shortcut(in_channels, out_channels, stride)
 
-    def convolved(self, x: Tensor) -> Tensor:
-        """The three convolutions, before the sum."""
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.residual(x) + self.shortcut(x))
+
+    def residual(self, x: Tensor) -> Tensor:
+        """Apply the three convolutions."""
         y = F.relu(self.bn1(self.conv1(x)))
         y = F.relu(self.bn2(self.conv2(y)))
         return cast(Tensor, self.bn3(self.conv3(y)))
 
 
-class Bottleneck(ThreeConvolutions):
-    """1x1 down, 3x3, 1x1 up to four times the channels, beside the shortcut."""
-
-    expansion = 4
-
-    def __init__(self, in_channels: int, channels: int, stride: int, groups: int = 1) -> None:
-        out_channels = channels * self.expansion
-        super().__init__(in_channels, channels, out_channels, stride, groups)
-        self.shortcut = shortcut(in_channels, out_channels, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the sum and ReLU."""
-        return F.relu(self.convolved(x) + self.shortcut(x))
-
-
-STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, stride of the first block
-
-
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside the shortcut."""
+    """Two 3x3 convolutions, plus the shortcut."""
 
     expansion = 1
 
@@ -109,7 +89,6 @@ class BasicBlock(nn.Module):
         self.shortcut = shortcut(in_channels, channels, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the sum and ReLU."""
         y = F.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
         return F.relu(y + self.shortcut(x))
@@ -143,41 +122,34 @@ class ResNet(Network):
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
         return pooled(self.stages(self.stem(images)))
 
 
 def resnet18(*, num_classes: int = 10, in_channels: int = 3, stem_padding: int = 1) -> ResNet:
-    """ResNet-18: basic blocks 2, 2, 2, 2."""
+    """Build ResNet-18: basic blocks 2, 2, 2, 2."""
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes=num_classes, in_channels=in_channels, stem_padding=stem_padding)
 
 
 def resnet34(*, num_classes: int = 10, in_channels: int = 3, stem_padding: int = 1) -> ResNet:
-    """ResNet-34: basic blocks 3, 4, 6, 3."""
+    """Build ResNet-34: basic blocks 3, 4, 6, 3."""
     return ResNet(BasicBlock, (3, 4, 6, 3), num_classes=num_classes, in_channels=in_channels, stem_padding=stem_padding)
 
 
 def resnet50(*, num_classes: int = 10, in_channels: int = 3, stem_padding: int = 1) -> ResNet:
-    """ResNet-50: bottleneck blocks 3, 4, 6, 3."""
+    """Build ResNet-50: bottleneck blocks 3, 4, 6, 3."""
     return ResNet(Bottleneck, (3, 4, 6, 3), num_classes=num_classes, in_channels=in_channels, stem_padding=stem_padding)
 
 
-STEM_CHANNELS = 64
-
-
-class PublishedBottleneck(ThreeConvolutions):
-    """The bottleneck of `residual.py`, its shortcut under the name that the published weights have for it."""
-
-    expansion = 4
+class PublishedBottleneck(Bottleneck):
+    """A bottleneck whose shortcut is called `downsample`, as in the published weights."""
 
     def __init__(self, in_channels: int, channels: int, stride: int) -> None:
-        out_channels = channels * self.expansion
-        super().__init__(in_channels, channels, out_channels, stride)
-        self.downsample = shortcut(in_channels, out_channels, stride)
+        super().__init__(in_channels, channels, stride)
+        self.downsample = self.shortcut
+        del self.shortcut
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the sum and ReLU."""
-        return F.relu(self.convolved(x) + self.downsample(x))
+        return F.relu(self.residual(x) + self.downsample(x))
 
 
 class ImageNetResNet(Network):
@@ -199,16 +171,15 @@ class ImageNetResNet(Network):
 
     @property
     def classifier(self) -> nn.Linear:
-        """The last layer, under the name it has in the other networks."""
+        """The last layer, by its name in the other networks."""
         return self.fc
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
         maps = F.relu(self.bn1(self.conv1(images)))
         maps = F.max_pool2d(maps, 3, stride=2, padding=1)
         return pooled(self.layer4(self.layer3(self.layer2(self.layer1(maps)))))
 
 
 def imagenet_resnet50(*, num_classes: int = 1000, in_channels: int = 3) -> ImageNetResNet:
-    """ResNet-50 for large images: bottleneck blocks 3, 4, 6, 3."""
+    """Build ResNet-50 for large images: bottleneck blocks 3, 4, 6, 3."""
     return ImageNetResNet((3, 4, 6, 3), num_classes=num_classes, in_channels=in_channels)

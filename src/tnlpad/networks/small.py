@@ -1,13 +1,11 @@
-"""The demo's network: two convolutions and two linear layers for 8x8 images, trained in a second or two on one core.
+"""Small networks of our own, trained in seconds or minutes on a CPU. None is from a paper.
 
-Not from a paper. Group normalisation makes it learn, and memorise, within a minute's budget; unlike batch normalisation
-it keeps no running statistics, so that σ and w = σ + γ are each judged by their own activations.
+`small_cnn`, for 8x8 images, and `mlp`, for tables, have group and layer normalisation. Unlike batch normalisation these
+keep no running statistics, so σ and w = σ + γ are each evaluated with their own activations.
 
-A residual network that two CPU cores train in minutes: the default for people's own images.
-
-Not from a paper: three stages of one basic block each, 32, 64 and 128 channels. Every stage halves the map, and images
-above 32 pixels are halved once more by the stem, so that 64x64 costs what 32x32 does. Batch normalisation, as
-in the paper's networks, so σ is judged with the statistics of w = σ + γ.
+`small_resnet` is the default for people's own images: three stages of one basic block each, with 32, 64 and 128
+channels. Every stage halves the map, and the stem halves images above 32 pixels once more, so 64x64 costs what 32x32
+does. It has batch normalisation, as the paper's networks do, so σ is evaluated with the statistics of w.
 """
 
 from itertools import pairwise
@@ -17,6 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tnlpad.networks.network import Network, pooled
+
+WIDTHS = (32, 64, 128)
+LARGEST_AT_FULL_SIZE = 32
 
 
 class SmallCNN(Network):
@@ -39,23 +40,18 @@ class SmallCNN(Network):
         self.classifier = nn.Linear(hidden, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
-        # Two halvings must leave 2x2; the linear layer's own complaint would name two unknown matrices.
+        # Two halvings must leave 2x2. The linear layer's own error would name two matrices that no user knows.
         height, width = images.shape[-2:]
         if not (4 < height <= 8 and 4 < width <= 8):
             raise ValueError(
-                f"The images are {height}x{width}, but SmallCNN is made for 8x8: resize them, or use lenet or resnet18."
+                f"The images are {height}x{width}, but SmallCNN takes 8x8: resize them, or use lenet or resnet18."
             )
         return cast(Tensor, self.body(images))
 
 
 def small_cnn(*, num_classes: int = 10, in_channels: int = 1) -> SmallCNN:
-    """The network of `tnlpad demo`."""
+    """Build the network of `tnlpad demo`."""
     return SmallCNN(num_classes=num_classes, in_channels=in_channels)
-
-
-WIDTHS = (32, 64, 128)
-LARGEST_AT_FULL_SIZE = 32
 
 
 class Block(nn.Module):
@@ -70,7 +66,6 @@ class Block(nn.Module):
         self.shortcut = nn.Conv2d(in_channels, channels, 1, stride=2, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, after the sum and ReLU."""
         y = F.relu(self.norm1(self.conv1(x)))
         return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
@@ -91,10 +86,40 @@ class SmallResNet(Network):
         self.classifier = nn.Linear(WIDTHS[-1], num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
         return pooled(self.blocks(self.stem(images)))
 
 
 def small_resnet(*, num_classes: int = 10, in_channels: int = 3, image_size: int = 32) -> SmallResNet:
-    """The network for people's own images unless they choose another."""
+    """Build the default network for people's own images."""
     return SmallResNet(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
+
+
+class MLP(Network):
+    """Two hidden layers with layer normalisation, a linear classifier. Images are flattened."""
+
+    def __init__(self, *, num_classes: int = 10, in_channels: int = 1, image_size: int = 1, hidden: int = 128) -> None:
+        super().__init__()
+        self.inputs = in_channels * image_size**2
+        self.body = nn.Sequential(
+            nn.Linear(self.inputs, hidden, bias=False),
+            nn.LayerNorm(hidden),
+            nn.ReLU(inplace=True),
+            nn.Linear(hidden, hidden, bias=False),
+            nn.LayerNorm(hidden),
+            nn.ReLU(inplace=True),
+        )
+        self.classifier = nn.Linear(hidden, num_classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        rows = images.flatten(1)
+        if rows.shape[1] != self.inputs:
+            raise ValueError(
+                f"Samples have {rows.shape[1]} numbers, but this MLP takes {self.inputs}: build it with the "
+                "in_channels and image_size of the data."
+            )
+        return cast(Tensor, self.body(rows))
+
+
+def mlp(*, num_classes: int = 10, in_channels: int = 1, image_size: int = 1) -> MLP:
+    """Build an MLP; for tables, `in_channels` is the number of columns."""
+    return MLP(num_classes=num_classes, in_channels=in_channels, image_size=image_size)

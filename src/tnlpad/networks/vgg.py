@@ -2,10 +2,10 @@
 
 Paper: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", configuration E, in
 the shape used for CIFAR: normalisation after each convolution, and one linear layer instead of three with dropout.
-Which head the paper of the decomposition used is not stated; this one is assumed.
+The paper of the decomposition does not state its head; we assume this one.
 
-Max-pooling rounds up, so that the maps of a 28x28 image (28, 14, 7, 4, 2, 1) do not vanish; for 32x32 nothing changes.
-What is left of larger images is averaged. Weights start as PyTorch's layers start them.
+Max-pooling rounds up, so that the maps of a 28x28 image (28, 14, 7, 4, 2, 1) do not vanish; 32x32 is not affected.
+Larger maps at the end are averaged. Weights have PyTorch's default initialisation.
 """
 
 from torch import Tensor, nn
@@ -32,10 +32,9 @@ class VGG(Network):
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
         return pooled(self.stages(images))
 
 
 def vgg19(*, num_classes: int = 10, in_channels: int = 3) -> VGG:
-    """VGG-19 with batch normalisation."""
+    """Build VGG-19 with batch normalisation."""
     return VGG(num_classes=num_classes, in_channels=in_channels)

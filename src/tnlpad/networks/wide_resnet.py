@@ -1,11 +1,11 @@
-"""Wide residual networks for small images: WRN-28-k, that is 28 layers, k times as wide.
+"""Wide residual networks for small images: WRN-28-k has 28 layers and is k times as wide.
 
 Paper: Zagoruyko and Komodakis, "Wide Residual Networks". A 3x3 stem of 16 channels, three stages of four pre-activation
 blocks with 16k, 32k and 64k channels and strides 1, 2, 2, a last normalisation and ReLU, global average pooling and one
 linear layer; no biases in convolutions, no dropout.
 
-How we differ: weights start as PyTorch's layers start them, where the paper draws them after He et al. Which k the
-paper of the decomposition used is not stated; 10, the usual one, is assumed.
+How we differ: weights have PyTorch's default initialisation; the paper uses that of He et al. The paper of the
+decomposition does not state its k; we assume 10, the usual one.
 """
 
 from torch import Tensor, nn
@@ -35,20 +35,19 @@ class WideResNet(Network):
         self.classifier = nn.Linear(channels, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """The penultimate layer, one row per image."""
         return pooled(F.relu(self.bn(self.stages(self.stem(images)))))
 
 
 def wide_resnet28_2(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:
-    """WRN-28-2, small enough for quick trials."""
+    """Build WRN-28-2, small enough for quick trials."""
     return WideResNet(widen=2, num_classes=num_classes, in_channels=in_channels)
 
 
 def wide_resnet28_4(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:
-    """WRN-28-4."""
+    """Build WRN-28-4."""
     return WideResNet(widen=4, num_classes=num_classes, in_channels=in_channels)
 
 
 def wide_resnet28_10(*, num_classes: int = 10, in_channels: int = 3) -> WideResNet:
-    """WRN-28-10."""
+    """Build WRN-28-10."""
     return WideResNet(widen=10, num_classes=num_classes, in_channels=in_channels)

@@ -1,1 +1,1 @@
-"""One loop for every method: train, measure, record, resume."""
+"""One training loop for every method: train, measure, record, resume."""

@@ -62,7 +62,7 @@ def measure(method: Method, sets: Sets, evaluator: "Evaluator") -> dict[str, Any
 def _judge(
     weights: Callable[[], AbstractContextManager[nn.Module]], sets: Sets, evaluator: "Evaluator"
 ) -> dict[str, Tensor]:
-    results = {}
+    results: dict[str, Tensor] = {}
     with weights() as network:
         for name, samples in (("validation", sets.validation), ("test", sets.test)):
             if samples is not None:
