@@ -108,14 +108,14 @@ def test_a_file_that_was_changed_is_refused(path, changes):
 def test_an_entry_that_is_missing(path, name):
     write_label_file(path, content())
     rewrite(path, **{name: None})
-    with pytest.raises(LabelFileError, match=r"has no entry|was changed"):
+    with pytest.raises(LabelFileError, match=r"no entry '|was changed"):
         read_label_file(path)
 
 
 def test_another_format(path):
     write_label_file(path, content())
     rewrite(path, format=np.array(2))
-    with pytest.raises(LabelFileError, match="has format 2, and this version of tnlpad reads 1"):
+    with pytest.raises(LabelFileError, match=r"format 2, .* reads 1"):
         read_label_file(path)
 
 
@@ -125,7 +125,7 @@ def test_another_format(path):
         ({"labels": np.full(200, 5)}, r"labels\[0\] = 5"),
         ({"labels": np.zeros(199, dtype=int)}, "199 labels and 200 clean labels"),
         ({"transition": np.ones((5, 5))}, "sums to 5"),
-        ({"seed": np.array("one")}, "cannot be noisy labels"),
+        ({"seed": np.array("one")}, "'one'"),
     ],
 )
 def test_a_right_checksum_does_not_make_wrong_labels_right(path, changes, message, monkeypatch):
@@ -157,28 +157,28 @@ def test_damage_anywhere_is_noticed_or_without_effect(path):
 def test_a_file_cut_off(path, keep):
     write_label_file(path, content())
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(LabelFileError, match=r"is damaged or no label file"):
+    with pytest.raises(LabelFileError, match="damaged"):
         read_label_file(path)
 
 
 def test_what_is_no_label_file(path, tmp_path):
-    with pytest.raises(LabelFileError, match="There is no label file"):
+    with pytest.raises(LabelFileError, match="does not exist"):
         read_label_file(path)
     with pytest.raises(LabelFileError, match="cannot be read"):
         read_label_file(tmp_path)
     with path.open("wb") as stream:
         np.save(stream, np.zeros(3))
-    with pytest.raises(LabelFileError, match="no label file"):
+    with pytest.raises(LabelFileError, match="single array"):
         read_label_file(path)
     np.savez(path, labels=np.array([{}], dtype=object))
-    with pytest.raises(LabelFileError, match="no label file"):
+    with pytest.raises(LabelFileError, match="not a label file"):
         read_label_file(path)
 
 
 def test_an_archive_that_swells_is_not_unpacked(path, monkeypatch):
-    monkeypatch.setattr("tnlpad.noise.files.MOST_BYTES", 1000)
+    monkeypatch.setattr("tnlpad.noise.files.MAX_BYTES", 1000)
     write_label_file(path, content())
-    with pytest.raises(LabelFileError, match="unpacks to more than 1,000 bytes"):
+    with pytest.raises(LabelFileError, match="1,000 bytes"):
         read_label_file(path)
 
 
@@ -206,11 +206,11 @@ def test_labels_are_used_only_for_their_samples(path):
     write_label_file(path, content())
     clean = np.arange(200) % 5
     np.testing.assert_array_equal(labels_from_file(path, clean, 5).given, content().noisy.given)
-    with pytest.raises(LabelMismatchError, match="clean label 0 for sample 0, the dataset says 4"):
+    with pytest.raises(LabelMismatchError, match=r"clean label 0 for sample 0, .* 4;"):
         labels_from_file(path, clean[::-1], 5)
-    with pytest.raises(LabelMismatchError, match="has 200 labels and the dataset 100"):
+    with pytest.raises(LabelMismatchError, match=r"has 200 labels, .* 100"):
         labels_from_file(path, clean[:100], 5)
-    with pytest.raises(LabelFileError, match="has 5 classes, and the dataset has 6"):
+    with pytest.raises(LabelFileError, match=r"has 5 classes, .* 6"):
         labels_from_file(path, clean, 6)
 
 
@@ -238,13 +238,13 @@ def test_ten_classes_and_a_byte_order_mark(tmp_path):
     ("name", "content", "message"),
     [
         ("m.csv", b"0.5,0.5\n0.4,0.5\n", "Row 1 of transition sums to 0.9"),
-        ("m.csv", b"a,b\n0.5,0.5\n", "holds no transition matrix"),
-        ("m.csv", b"0.5,0.5\n1\n", "holds no transition matrix"),
-        ("m.csv", b"", "holds no transition matrix"),
-        ("m.csv", b"\xff\xfe\x00", "holds no transition matrix"),
-        ("m.csv", b"0.5,0.5\n0.5,0.5\n", "of 2 classes, and the dataset has 3"),
-        ("m.npy", b"", "holds no transition matrix"),
-        ("m.npy", b"\x93NUMPY damaged", "holds no transition matrix"),
+        ("m.csv", b"a,b\n0.5,0.5\n", "not a transition matrix"),
+        ("m.csv", b"0.5,0.5\n1\n", "not a transition matrix"),
+        ("m.csv", b"", "not a transition matrix"),
+        ("m.csv", b"\xff\xfe\x00", "not a transition matrix"),
+        ("m.csv", b"0.5,0.5\n0.5,0.5\n", "has 2 classes, .* 3"),
+        ("m.npy", b"", "not a transition matrix"),
+        ("m.npy", b"\x93NUMPY damaged", "not a transition matrix"),
     ],
 )
 @pytest.mark.filterwarnings("error")
@@ -259,7 +259,7 @@ def test_what_is_no_matrix_is_refused(tmp_path, name, content, message):
 def test_a_pickle_is_not_opened(tmp_path):
     path = tmp_path / "m.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(MatrixFileError, match="holds no transition matrix"):
+    with pytest.raises(MatrixFileError, match="not a transition matrix"):
         read_matrix(path, 3)
 
 

@@ -139,7 +139,11 @@ def test_labels_are_a_function_of_the_seed_and_leave_everything_else_alone(text,
 
 
 def test_no_noise():
-    np.testing.assert_array_equal(make("none").given, SMALL)
+    noisy = make("none")
+    np.testing.assert_array_equal(noisy.given, SMALL)
+    np.testing.assert_array_equal(noisy.clean, SMALL)
+    assert not np.shares_memory(noisy.given, noisy.clean)
+    np.testing.assert_array_equal(noisy.transition, np.eye(10))
 
 
 def test_any_matrix(tmp_path):
@@ -153,7 +157,7 @@ def test_human_labels():
     noisy = make("human:worse", human=human)
     np.testing.assert_array_equal(noisy.given, human.given)
     np.testing.assert_array_equal(noisy.transition, np.roll(np.eye(10), 1, axis=1))
-    with pytest.raises(ValueError, match="human=None: human:worse noise is labels that people gave"):
+    with pytest.raises(ValueError, match="human=None: human:worse"):
         make("human:worse")
 
 
@@ -195,14 +199,12 @@ def test_by_hand():
 
 
 def test_another_order_is_refused():
-    with pytest.raises(
-        LabelMismatchError, match=r"clean label 2 for sample 0, the dataset says 0; 6 of 7 differ.*order"
-    ):
+    with pytest.raises(LabelMismatchError, match=r"clean label 2 for sample 0, .* 0; 6 of 7"):
         human_noise(CLEAN, GIVEN[::-1], CLEAN[::-1], 3)
 
 
 def test_another_number_of_samples_is_refused():
-    with pytest.raises(LabelMismatchError, match="has 6 labels and the dataset 7"):
+    with pytest.raises(LabelMismatchError, match=r"has 6 labels, .* 7"):
         human_noise(CLEAN, GIVEN[:-1], CLEAN[:-1], 3)
 
 

@@ -195,7 +195,7 @@ def test_asymmetric_noise_knows_its_datasets():
         asymmetric(0.4, 100, "cifar100", "paper", [0, 1, 2])
     with pytest.raises(ValueError, match=r"protocol='author'.*paper, authors"):
         asymmetric(0.4, 10, "mnist", "author")
-    with pytest.raises(ValueError, match="one whole number per class"):
+    with pytest.raises(ValueError, match="one integer per class"):
         within_groups(0.4, [0.5, 1.5])
 
 
@@ -210,7 +210,7 @@ def test_rows_from_a_text_file_are_made_exact_and_others_left_as_they_are():
     [
         (np.ones((2, 3)) / 3, r"shape \(2, 3\)"),
         ([0.5, 0.5], r"shape \(2,\)"),
-        ([[1.0]], "at least 2x2"),
+        ([[1.0]], "2x2"),
         ([[1.2, -0.2], [0.0, 1.0]], r"transition\[0, 1\] = -0.2"),
         ([[1.0, 0.0], [np.nan, 1.0]], r"transition\[1, 0\] = nan"),
         ([[0.5, 0.5], [0.5, 0.4]], "Row 1 of transition sums to 0.9"),

@@ -1,6 +1,6 @@
-"""Label noise: how labels go wrong, making them so, and keeping the result.
+"""Label noise: kinds of noise, making noisy labels, and storing them in files.
 
-In most cases `make_noisy_labels(parse_noise("symmetric:0.4"), ...)` is all that is needed.
+In most cases `make_noisy_labels(parse_noise("symmetric:0.4"), ...)` is all you need.
 """
 
 from tnlpad.errors import LabelFileError, LabelMismatchError, MatrixFileError, NoiseDataError

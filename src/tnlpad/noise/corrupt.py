@@ -1,11 +1,11 @@
-"""Make labels wrong on purpose: each given label is drawn from its clean label's row of a transition matrix.
+"""Draw noisy labels: each given label is drawn from its clean label's row of a transition matrix.
 
-`corrupt` draws one uniform number per label: the distribution of the authors' code, another stream of random numbers.
-`legacy_corrupt` is their stream too: one multinomial draw per sample from NumPy's old generator, seeded for itself.
+`corrupt` draws one uniform number per label. This gives the same distribution as the authors' code from another random
+stream. `legacy_corrupt` reproduces their stream: one multinomial draw per sample from NumPy's legacy generator.
 
-`flip_in_sequence` is what their code does for asymmetric noise on CIFAR-10: an exact number of labels per class,
-changed in place, class after class, so that cats that became dogs are among the dogs of which some become cats. (Theirs
-draws from the global generator, for the training and the validation set anew; here both are cut from one drawing.)
+`flip_in_sequence` reproduces their asymmetric noise on CIFAR-10. It changes an exact number of labels per class, in
+place, one class after the other. So cats that became dogs are among the dogs of which some become cats. Their code
+draws from the global generator, separately for the training and the validation set; here both are parts of one draw.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tnlpad.noise.labels import checked_labels
-from tnlpad.noise.transition import Flip, checked, flips_in_sequence
+from tnlpad.noise.transition import Flip, checked, checked_labels, flips_in_sequence
 from tnlpad.types import Labels, NoisyLabels
 
-MOST_LEGACY_SEED = 2**32 - 1
+MAX_LEGACY_SEED = 2**32 - 1
 
 
 def corrupt(labels: ArrayLike, transition: ArrayLike, generator: np.random.Generator) -> NoisyLabels:
-    """Draw every given label from transition[clean label]; the labels passed in are not changed."""
+    """Draw every given label from transition[clean label]. The labels passed in are not changed."""
     matrix = checked(transition)
     clean = checked_labels(labels, num_classes=len(matrix))
     cumulative = matrix.cumsum(axis=1)
-    cumulative /= cumulative[:, -1:]  # rounding must not leave a gap below 1 that no class owns
+    cumulative /= cumulative[:, -1:]  # rounding must not leave a gap below 1
     uniform = generator.random(len(clean))
     given = np.empty_like(clean)
-    # A class at a time: the memory needed does not grow with samples times classes.
+    # One class at a time, so that memory does not grow with samples times classes.
     for label in np.unique(clean):
         chosen = clean == label
         # "right" counts the boundaries at or below u, so that a class of probability 0 is never drawn, even at u = 0.
@@ -37,11 +36,11 @@ def corrupt(labels: ArrayLike, transition: ArrayLike, generator: np.random.Gener
 
 
 def legacy_corrupt(labels: ArrayLike, transition: ArrayLike, seed: int) -> NoisyLabels:
-    """The same distribution in the random stream of the authors' code, which NumPy keeps as it is for ever."""
+    """Draw from the same distribution in the random stream of the authors' code, which NumPy guarantees to keep."""
     matrix = checked(transition)
     clean = checked_labels(labels, num_classes=len(matrix))
     random_state = legacy_stream(seed)
-    # Sample by sample: how many numbers a draw takes from the stream depends on what the draw before it found.
+    # Sample by sample, because the result of a draw decides how many numbers it takes from the stream.
     given = [int(random_state.multinomial(1, matrix[label]).argmax()) for label in clean]
     return NoisyLabels(given=np.array(given, dtype=np.int64), clean=clean, transition=matrix)
 
@@ -53,7 +52,7 @@ def flip_in_sequence(
     pairs: Sequence[Flip],
     generator: np.random.Generator | np.random.RandomState,
 ) -> NoisyLabels:
-    """For each pair (from, to) in turn, give `to` to ⌊n · count⌋ of the samples that carry `from` by then."""
+    """For each pair (from, to) in turn, relabel ⌊n · count⌋ of the samples labelled `from` at that point as `to`."""
     clean = checked_labels(labels, num_classes)
     transition = flips_in_sequence(noise_rate, num_classes, pairs)
     given = clean.copy()
@@ -63,25 +62,19 @@ def flip_in_sequence(
     return NoisyLabels(given=given, clean=clean, transition=transition)
 
 
-def unchanged(labels: ArrayLike, num_classes: int) -> NoisyLabels:
-    """No noise: every label as it is."""
-    clean = checked_labels(labels, num_classes)
-    return NoisyLabels(given=clean.copy(), clean=clean, transition=np.eye(num_classes))
-
-
 def legacy_stream(seed: int) -> np.random.RandomState:
-    """NumPy's old generator, private to the caller."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= MOST_LEGACY_SEED:
-        raise ValueError(f"seed={seed!r}: the legacy stream takes whole numbers from 0 to {MOST_LEGACY_SEED}.")
+    """Return a new instance of NumPy's legacy generator."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= MAX_LEGACY_SEED:
+        raise ValueError(f"seed={seed!r}: the legacy stream takes integers from 0 to {MAX_LEGACY_SEED}.")
     return np.random.RandomState(int(seed))
 
 
 def noise_rate_of(noisy: NoisyLabels) -> float:
-    """The share of labels that are wrong; 0 if there are none."""
+    """Return the share of wrong labels; 0 if there are no labels."""
     return float(np.mean(noisy.given != noisy.clean)) if len(noisy.clean) else 0.0
 
 
 def expected_noise_rate(transition: ArrayLike, labels: Labels) -> float:
-    """The share of wrong labels to expect of this matrix and these clean labels; 0 if there are none."""
+    """Return the expected share of wrong labels for a matrix and clean labels; 0 if there are no labels."""
     matrix = checked(transition)
     return float(1 - matrix.diagonal()[labels].mean()) if len(labels) else 0.0

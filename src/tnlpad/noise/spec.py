@@ -1,11 +1,11 @@
-"""Noise as people write it: `symmetric:0.4` on the command line and in configurations, `symmetric-0.4` in cell names.
+"""Noise as text: `symmetric:0.4` on the command line and in configurations, `symmetric-0.4` in cell names.
 
 | text | meaning |
 |---|---|
 | `symmetric:0.4`, `pairflip:0.4`, `asymmetric:0.4`, `instance:0.4` | simulated, with a noise rate |
-| `human:worse` | labels that people gave, by the name of the set |
-| `matrix:file.npy`, `matrix:file.csv` | any transition matrix, a row for each clean class |
-| `labels.npz` | a label file written before |
+| `human:worse` | human annotations, by the name of the label set |
+| `matrix:file.npy`, `matrix:file.csv` | any transition matrix, one row per clean class |
+| `labels.npz` | an existing label file |
 | `none` | the labels as they are |
 """
 
@@ -34,7 +34,7 @@ MATRIX_SUFFIXES = (".npy", ".csv")
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSpec:
-    """One kind of noise and the one thing it needs: a rate, the name of a set of human labels, a file, or nothing."""
+    """A kind of noise and its argument: a rate, the name of a set of human labels, a file, or nothing."""
 
     kind: Kind
     noise_rate: float | None = None
@@ -48,20 +48,20 @@ class NoiseSpec:
         for field in ("noise_rate", "human", "file"):
             value = getattr(self, field)
             if (value is not None) != (field == needed):
-                rule = f"{self.kind} noise needs it" if field == needed else f"{self.kind} noise takes none"
-                raise ValueError(f"{field}={value!r}: {rule}. Write one of {FORMS}.")
-        if self.noise_rate is not None and not 0 <= self.noise_rate <= 1:
+                rule = "requires it" if field == needed else "does not take it"
+                raise ValueError(f"{field}={value!r}: {self.kind} noise {rule}. Write one of {FORMS}.")
+        if self.noise_rate is not None and not 0 <= self.noise_rate <= 1:  # also catches NaN
             raise ValueError(f"noise_rate={self.noise_rate!r}: must lie in [0, 1]; 40 % is 0.4.")
 
     def __str__(self) -> str:
-        """The text that `parse_noise` reads."""
+        """Return the text that `parse_noise` reads."""
         if self.kind == "file":
             return str(self.file)
         return f"{self.kind}:{self._argument}" if self._argument else self.kind
 
     @property
     def name(self) -> str:
-        """As in names of cells and files: no colon, no folder."""
+        """Name in cells and file names, without colon and folder."""
         argument = self.file.stem if self.file else self._argument
         return f"{self.kind}-{argument}" if argument else self.kind
 
@@ -73,23 +73,28 @@ class NoiseSpec:
 
 
 def parse_noise(text: str) -> NoiseSpec:
-    """The noise that a text such as `symmetric:0.4` means; what means none is refused with the nearest that does."""
+    """Parse text such as `symmetric:0.4`; an error suggests the nearest valid text."""
     kind, colon, argument = text.partition(":")
     if not (colon and _is_kind(kind)) and text.lower().endswith(LABEL_FILE_SUFFIX):
         return NoiseSpec(kind="file", file=Path(text))
     if not _is_kind(kind) or kind == "file":
-        raise ValueError(f"noise {text!r}: {kind!r} is no kind of noise.{_hint(text)} There are {FORMS}.")
+        raise ValueError(f"noise {text!r}: unknown kind {kind!r}.{_hint(text)} Choose from {FORMS}.")
     needed = _needs(kind)
     if bool(argument) != (needed is not None) or (colon and not argument):
-        rule = "takes nothing after its name" if needed is None else f"is written {FORM[kind]}"
-        raise ValueError(f"noise {text!r}: {kind} noise {rule}.")
+        raise ValueError(f"noise {text!r}: write it as {FORM[kind]}.")
     if needed == "noise_rate":
-        return NoiseSpec(kind=kind, noise_rate=_rate(text, argument))
+        try:
+            return NoiseSpec(kind=kind, noise_rate=float(argument))
+        except ValueError:
+            raise ValueError(f"noise {text!r}: the rate must be a number in [0, 1]; 40 % is 0.4.") from None
     if needed == "human":
         return NoiseSpec(kind=kind, human=argument)
-    if needed == "file":
-        return NoiseSpec(kind=kind, file=_matrix_file(text, argument))
-    return NoiseSpec(kind=kind)
+    if needed is None:
+        return NoiseSpec(kind=kind)
+    path = Path(argument)
+    if path.suffix.lower() not in MATRIX_SUFFIXES:
+        raise ValueError(f"noise {text!r}: the file name must end in {' or '.join(MATRIX_SUFFIXES)}.")
+    return NoiseSpec(kind=kind, file=path)
 
 
 def _needs(kind: Kind) -> Literal["noise_rate", "human", "file"] | None:
@@ -105,31 +110,9 @@ def _is_kind(text: str) -> TypeGuard[Kind]:
 
 
 def _hint(text: str) -> str:
-    """A guess at what was meant, misspelt or written as in cell names."""
+    """Suggest a correction of a misspelt kind, or of a cell name such as symmetric-0.4."""
     kind, _, argument = text.lower().replace("-", ":", 1).partition(":")
     meant = nearest(kind, [each for each in KINDS if each != "file"])
     if meant is None:
         return ""
     return f" Did you mean {meant}{':' + argument if argument and meant != 'none' else ''}?"
-
-
-def _rate(text: str, argument: str) -> float:
-    try:
-        rate = float(argument)
-    except ValueError:
-        raise ValueError(
-            f"noise {text!r}: {argument!r} is no number. A noise rate lies in [0, 1]; 40 % is 0.4."
-        ) from None
-    if not 0 <= rate <= 1:  # also catches NaN
-        raise ValueError(f"noise {text!r}: a noise rate must lie in [0, 1]; 40 % is 0.4.")
-    return rate
-
-
-def _matrix_file(text: str, argument: str) -> Path:
-    path = Path(argument)
-    if path.suffix.lower() not in MATRIX_SUFFIXES:
-        raise ValueError(
-            f"noise {text!r}: a transition matrix is read from a file that ends in {' or '.join(MATRIX_SUFFIXES)}, "
-            "with a row for each clean class."
-        )
-    return path
