@@ -1,7 +1,7 @@
-"""Choose a setting as the paper does: by the noisy validation accuracy, over a small grid, some seeds each.
+"""Choose a setting as the paper does: by noisy validation accuracy, over a small grid with several seeds.
 
-Every cell is an ordinary run, so a search that was interrupted goes on where it was, and its runs serve other purposes
-as well. A run measures the test set for its own record; nothing here reads those numbers, so they cannot choose.
+Every cell is an ordinary run, so an interrupted search resumes. Runs also record test accuracies, which are not read
+here and cannot influence the choice.
 """
 
 import statistics
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnlpad.runs.config import Protocol, RunConfig, configure
+from tnlpad.runs.config import RunConfig, configure
 from tnlpad.runs.run import run
+from tnlpad.types import ProtocolName
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One value of the field: the noisy validation accuracy at each seed's chosen epoch, and the runs behind it."""
+    """One value of the setting, with the noisy validation accuracy of each seed's chosen epoch, and its runs."""
 
     value: Any
     accuracies: tuple[float, ...]
@@ -28,7 +29,7 @@ class Tried:
 
     @property
     def sd(self) -> float | None:
-        """Of the sample, with n − 1; a single seed has none."""
+        """Sample standard deviation (n − 1); None for a single seed."""
         return statistics.stdev(self.accuracies) if len(self.accuracies) > 1 else None
 
 
@@ -39,15 +40,15 @@ def grid(
     values: Sequence[Any],
     seeds: Sequence[int],
     noise: str = "none",
-    protocol: Protocol = "paper",
+    protocol: ProtocolName = "paper",
     method: str = "tnlpad",
     network: str | None = None,
     device: str = "cpu",
     settings: dict[str, Any] | None = None,
 ) -> list[list[RunConfig]]:
-    """The runs to compare: a row for every value, a column for every seed."""
+    """Return the runs to compare: a row for each value, a column for each seed."""
     if field in (settings or {}):
-        raise ValueError(f"{field} is what is being chosen: leave out --set {field}=….")
+        raise ValueError(f"{field} is the setting to choose: leave out --set {field}=….")
     for name, given in (("values", values), ("seeds", seeds)):
         if not given:
             raise ValueError(f"{name} are missing: give at least one.")
@@ -73,11 +74,6 @@ def grid(
     return rows
 
 
-def value_of(config: RunConfig, field: str) -> Any:
-    """A field of the run or of its method."""
-    return config.options[field] if field in config.options else getattr(config, field)
-
-
 def tune(
     rows: Sequence[Sequence[RunConfig]],
     field: str,
@@ -87,7 +83,7 @@ def tune(
     device: str = "cpu",
     on_run: Callable[[int, int], None] | None = None,
 ) -> list[Tried]:
-    """Carry every run to its end and collect the validation accuracies, in the order given."""
+    """Finish all runs and return their validation accuracies, in the order given."""
     total, done, tried = sum(len(row) for row in rows), 0, []
     for row in rows:
         accuracies = []
@@ -97,18 +93,19 @@ def tune(
             done += 1
             if on_run is not None:
                 on_run(done, total)
+        value = row[0].options[field] if field in row[0].options else getattr(row[0], field)
         ids = tuple(config.run_id for config in row)
-        tried.append(Tried(value=value_of(row[0], field), accuracies=tuple(accuracies), run_ids=ids))
+        tried.append(Tried(value=value, accuracies=tuple(accuracies), run_ids=ids))
     return tried
 
 
 def winner(tried: Sequence[Tried]) -> Tried:
-    """The value of the highest mean; of equal ones the first."""
+    """Return the value of the highest mean, the first of equal ones."""
     return max(tried, key=lambda each: each.mean)
 
 
 def document(tried: Sequence[Tried], field: str, validation: str) -> dict[str, Any]:
-    """The result as plain data, with the rule it was chosen by and the runs behind it."""
+    """Return the result as plain data, with the rule of the choice and the runs."""
     return {
         "field": field,
         "chosen": winner(tried).value,
