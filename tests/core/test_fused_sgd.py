@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
+from tests.kernels import DEVICE, INTERPRETED, run_interpreted, with_gpu, with_kernels
 from tnlpad import Decomposition, parameter_groups
 
 
@@ -141,17 +142,19 @@ def test_it_is_for_sgd_with_the_subgradient_update_where_there_is_triton(monkeyp
     assert not sgd(network)._can_fuse
 
 
-# On a GPU
+# The kernel itself
+
+
+def test_the_kernel_is_right_where_there_is_no_gpu():
+    run_interpreted(__file__, passing=17)
 
 
 def on_gpu(test):
-    for mark in (
-        pytest.mark.gpu,
-        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-        pytest.mark.usefixtures("deterministic"),
-    ):
-        test = mark(test)
-    return test
+    return with_gpu(pytest.mark.gpu(pytest.mark.usefixtures("deterministic")(test)))
+
+
+def on_any_device(test):
+    return with_kernels(pytest.mark.gpu(pytest.mark.usefixtures("deterministic")(test)))
 
 
 def batches_on_gpu(count, dtype=torch.float32):
@@ -159,10 +162,9 @@ def batches_on_gpu(count, dtype=torch.float32):
 
 
 def build(fused=True, seed=0, dtype=torch.float32, fused_base=None, **options):
-    model = small_network(dtype, seed).cuda().to(memory_format=torch.channels_last)
+    model = small_network(dtype, seed).to(DEVICE, memory_format=torch.channels_last)
     optimizer = sgd(model, fused=fused_base, **options)
-    if not fused:
-        optimizer._can_fuse = False
+    optimizer._can_fuse = fused
     return model, optimizer
 
 
@@ -174,7 +176,7 @@ def deterministic(monkeypatch):
     torch.use_deterministic_algorithms(False)
 
 
-@on_gpu
+@on_any_device
 @pytest.mark.parametrize("norm", ["global", "tensor"])
 @pytest.mark.parametrize(
     "options",
@@ -191,13 +193,14 @@ def deterministic(monkeypatch):
 def test_equals_the_general_update(norm, options):
     fused_model, fused = build(norm=norm, **options)
     model, optimizer = build(fused=False, norm=norm, **options)
-    generator = torch.Generator("cuda").manual_seed(0)
-    for _ in range(3):
+    generator = torch.Generator(DEVICE).manual_seed(0)
+    epochs, steps = (2, 2) if INTERPRETED else (3, 5)
+    for _ in range(epochs):
         for o in (fused, optimizer):
             o.start_epoch()
-        for _ in range(5):
+        for _ in range(steps):
             for a, b in zip(fused_model.parameters(), model.parameters(), strict=True):
-                a.grad = torch.randn(a.shape, generator=generator, device="cuda").contiguous(
+                a.grad = torch.randn(a.shape, generator=generator, device=DEVICE).contiguous(
                     memory_format=torch.channels_last if a.ndim == 4 else torch.contiguous_format
                 )
                 b.grad = a.grad.clone()
@@ -213,12 +216,12 @@ def test_equals_the_general_update(norm, options):
         assert torch.equal(w, s + g)
 
 
-@on_gpu
+@on_any_device
 def test_several_groups_share_the_global_norm():
     results = []
     for fused in (True, False):
         model, optimizer = build(fused)
-        extra = nn.Linear(7, 3, device="cuda")
+        extra = nn.Linear(7, 3, device=DEVICE)
         with torch.no_grad():
             for p in extra.parameters():
                 p.copy_(torch.linspace(-1, 1, p.numel()).view_as(p))
@@ -243,7 +246,7 @@ def test_bfloat16_weights_get_the_rounded_sum():
         assert torch.equal(w, (s + g).bfloat16())
 
 
-@on_gpu
+@on_any_device
 def test_unaligned_and_missing_gradients():
     model, optimizer = build()
     twin, general = build(fused=False)
@@ -252,7 +255,7 @@ def test_unaligned_and_missing_gradients():
     for step in range(6):
         for m in (model, twin):
             for index, p in enumerate(m.parameters()):
-                buffer = torch.zeros(p.numel() + 1, device="cuda")  # a view that starts 4 bytes into its memory
+                buffer = torch.zeros(p.numel() + 1, device=DEVICE)  # a view that starts 4 bytes into its memory
                 p.grad = buffer[1:].as_strided(p.shape, p.stride(), 1).fill_(index + step)
             if step == 3:
                 m[0].weight.grad = None
@@ -295,7 +298,7 @@ def test_a_state_saved_on_the_gpu_loads_on_the_cpu():
     assert other.steps == 6
 
 
-@on_gpu
+@on_any_device
 def test_a_contiguous_state_loads_into_a_channels_last_model():
     source = small_network(torch.float32)
     saved = sgd(source)

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.kernels import INTERPRETED, run_interpreted, with_gpu
+from tnlpad.core import select
 from tnlpad.core.select import kth_largest
 
 
@@ -14,17 +16,37 @@ def test_the_kth_largest_is_that_of_a_sort(dtype):
         assert kth_largest(values, torch.tensor(float(k))).item() == descending[k - 1]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("size", [1, 7, 4096, 1_000_003])
-def test_on_a_gpu_too(size):
-    """Ties, zeros, denormal numbers and infinity among the values; k is read on the device."""
+def values_of(size):
+    """Ties, zeros, denormal numbers and infinity."""
     values = torch.randn(size, generator=torch.Generator().manual_seed(size)).abs()
     values[::7] = 0
     values[1::11] = 1e-41
     values[2::13] = values[-1]
     values[3::100_003] = torch.inf
+    return values
+
+
+@pytest.mark.gpu
+@with_gpu
+@pytest.mark.parametrize("size", [1, 7, 4096, 1_000_003])
+def test_on_a_gpu_too(size):
+    values = values_of(size)
     descending = torch.sort(values, descending=True).values
     for k in {1, (size + 1) // 2, max(1, size - 1), size}:
         found = kth_largest(values.cuda(), torch.tensor(float(k), dtype=torch.float64, device="cuda"))
+        assert found.item() == descending[k - 1].item()
+
+
+def test_the_kernels_are_right_where_there_is_no_gpu():
+    run_interpreted(__file__, passing=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not INTERPRETED, reason="another test runs it in a process of its own")
+def test_the_kernels_select_as_a_sort_does(monkeypatch):
+    monkeypatch.setattr(select, "PROGRAMS", 2)
+    values = values_of(5000)
+    descending = torch.sort(values, descending=True).values
+    for k in (1, 4, 2500, 5000):
+        found = select._radix_select(values, torch.tensor(k, dtype=torch.int32), *select._kernels())
         assert found.item() == descending[k - 1].item()

@@ -1,36 +1,17 @@
 """LeNet's layers in few launches have the outputs and derivatives of torch's own layers."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 
+from tests.kernels import DEVICE, run_interpreted, with_gpu, with_kernels
 from tnlpad.core.compiled import compile_options
 from tnlpad.networks import build
 from tnlpad.networks.lenet import SmallLinear, few_launches
 
-ON_GPU = torch.cuda.is_available()
-DEVICE = "cuda" if ON_GPU else "cpu"
-INTERPRETED = {"TRITON_INTERPRET": "1"}  # Triton reads it when it is imported, and runs kernels as Python
-on_gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
-with_kernels = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED.items() <= os.environ.items()),
-    reason="another test runs it in a process of its own",
-)
 
-
-@pytest.mark.skipif(ON_GPU, reason="there is a GPU to run the kernels on")
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-@pytest.mark.skipif(INTERPRETED.items() <= os.environ.items(), reason="this is that process")
 def test_the_kernels_are_right_where_there_is_no_gpu():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(command, env=os.environ | INTERPRETED, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "5 passed" in done.stdout
+    run_interpreted(__file__, passing=4)
 
 
 @with_kernels
@@ -72,7 +53,7 @@ def test_nan_stays_nan():
 
 
 @pytest.mark.gpu
-@on_gpu
+@with_gpu
 def test_lenet_compiled_is_lenet():
     torch.manual_seed(0)
     network = build("lenet").cuda()

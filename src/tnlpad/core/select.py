@@ -17,6 +17,7 @@ DIGITS = ((23, 8), (15, 8), (7, 8), (0, 7))  # shift and width in bits; the sign
 BINS = 256
 BLOCK = 4096
 PROGRAMS = 528  # four for each multiprocessor of an H200: few enough that adding up their counts takes no time
+tl: Any = None  # triton.language, once it is imported
 
 
 def kth_largest(values: Tensor, k: Tensor) -> Tensor:
@@ -43,6 +44,7 @@ def _radix_select(values: Tensor, k: Tensor, count: Any, narrow: Any) -> Tensor:
 @cache
 def _kernels() -> tuple[Any, Any] | None:
     """Define the kernels at their first use: importing Triton is slow, and not every platform has it."""
+    global tl  # kernels find it among the module's names
     try:
         import triton
         import triton.language as tl
