@@ -81,7 +81,7 @@ def of_streams(task: str, runs: int, seconds: float) -> float:
     done, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         for each in ours:
-            each.engine.place.zero_()  # or the rows of the epoch would come to an end
+            each.engine.next_step.zero_()  # or the rows of the epoch would come to an end
         torch.cuda.synchronize()
         for _ in range(200):
             for stream, graph in zip(streams, graphs, strict=True):

@@ -29,8 +29,7 @@ def trained(form: str, device: str, samples: int | None) -> Ours:
     torch.compiler.reset()
     with ExitStack() as stack:
         if form != OWN:
-            for module in ("lenet", "small_layers"):
-                stack.enter_context(patch(f"tnlpad.networks.{module}.few_launches", lambda _: False))
+            stack.enter_context(patch("tnlpad.networks.lenet.few_launches", lambda _: False))
         run = Ours("mnist", "standard", device, samples=samples, precision=FORMS[form])
         run.epoch()
     return run
@@ -41,7 +40,7 @@ def launches(run: Ours) -> int | None:
     graphs = [graph.graph for (_, size), graph in getattr(run.engine, "graphs", {}).items() if size == run.batch]
     if not graphs:
         return None
-    run.engine.place.zero_()  # or it would read past the epoch's rows
+    run.engine.next_step.zero_()  # or it would read past the epoch's rows
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         graphs[0].replay()
         torch.cuda.synchronize()
