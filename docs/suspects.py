@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from tnlpad.report.tables import markdown_row
+from tnlpad.report.table import markdown_row
 from tnlpad.report.words import dataset_title, noise_title
 
 ROOT = Path(__file__).parents[1]

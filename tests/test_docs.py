@@ -8,6 +8,7 @@ import pytest
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import cells
 from tnlpad.records.archive import archive, write_archived
+from tnlpad.training.loop import out_of_patience
 
 ROOT = Path(__file__).parents[1]
 
@@ -89,7 +90,7 @@ def test_results_from_records(results, tmp_path):
     write_archived(archive(write_run(tmp_path, cells("smoke")[0], 1)), tmp_path / "kept")
     records = results.read_records(tmp_path / "kept")
     page = results.page(records)
-    assert "5 runs. Of 2 comparisons with a published number, 0 lie" in page
+    assert "5 runs. 0 of 2 comparisons with a published number are" in page
     assert "\n## Test accuracy under simulated noise\n" in page
     assert "| TNLPAD | 98.15 ± 0.07 (epoch 4) |" in page
     assert "- Test accuracy under heavy noise: `tnlpad reproduce high_noise`" in page
@@ -118,3 +119,50 @@ def test_a_committed_record_that_is_damaged_is_an_error(results, tmp_path):
     (tmp_path / "damaged.json").write_text("{")
     with pytest.raises(SystemExit, match=r"damaged\.json"):
         results.read_records(tmp_path)
+
+
+# Early stopping
+
+
+def test_a_run_stops_some_epochs_after_its_first_best_one(results):
+    course = [0.1, 0.5, 0.4, 0.5, 0.3, 0.6, 0.2]
+    assert results.stopped(course, 1) == (2, 3)
+    assert results.stopped(course, 3) == (2, 5)  # an equal accuracy is no better
+    assert results.stopped(course, 4) == (6, 7)
+    assert results.stopped([0.3], 1) == (1, 1)
+
+
+def test_stopping_agrees_with_the_training_loop(results):
+    course = [0.1, 0.5, 0.4, 0.5, 0.3, 0.6, 0.2]
+    for patience in (1, 2, 3, 4, 10):
+        history = []
+        for epoch, accuracy in enumerate(course, start=1):
+            history.append({"epoch": epoch, "validation_accuracy": accuracy})
+            if out_of_patience(history, patience):
+                break
+        assert results.stopped(course, patience)[1] == len(history)
+
+
+class Run:
+    """The part of a record that is read."""
+
+    def __init__(self, validation, test, patience=None):
+        self.config = {"dataset": "mnist", "method": "tnlpad", "patience": patience}
+        self.curves = self
+        self.validation_accuracy, self.test_accuracy = validation, test
+
+
+def test_the_effect_of_a_patience(results):
+    late = Run([0.5, 0.4, 0.4, 0.6], [0.7, 0.6, 0.6, 0.8])
+    early = Run([0.4, 0.5, 0.3, 0.3], [0.6, 0.7, 0.6, 0.6])
+    effect = results.stopping([late, early], 2)
+    assert (effect.runs, effect.same) == (2, 1)
+    assert (effect.change, effect.saved) == (pytest.approx(-5), pytest.approx(1 / 8))
+
+
+def test_runs_with_patience_are_left_out(results):
+    full, short = Run([0.5, 0.4], [0.7, 0.6]), Run([0.4], [0.5], patience=1)
+    table = results.patience_table([full, short])
+    assert table.rows[0] == ["MNIST", "TNLPAD", "10", "1 of 1", "0.00", "0 %"]
+    assert len(table.rows) == 3
+    assert {len(row) for row in table.rows} == {len(table.headings)} == {len(table.align)}

@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 from tests.synthetic_runs import write_run
 from tnlpad.cli import app
+from tnlpad.cli.report import datasets_table
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.store import RunFolder
 from tnlpad.report.drawings.panels import Drawing
+from tnlpad.runs.config import DATASET_DEFAULTS, configure
 
 TNLPAD = next(cell for cell in cells("simulated") if cell.name == "simulated/mnist/symmetric-0.2/tnlpad")
 
@@ -80,7 +82,7 @@ def test_runs_in_none_of_the_papers_tables_get_files_of_their_own(runs, tmp_path
     write_run(runs, Experiment(dataset="digits", noise="pairflip:0.3", method="tnlpad"), 1, accuracy=0.9)
     out = tmp_path / "report"
     result = run(runs, "--out", out)
-    assert "1 of 1 figure; runs that are in none of the paper's tables: tables/other\n" in result.stdout
+    assert "1 of 1 figure; runs outside the paper's tables: tables/other\n" in result.stdout
     assert "| TNLPAD | 90.00 (epoch 4) | 80.00 | 30.00 | 1 |" in (out / "tables" / "other.md").read_text()
     assert (out / "tables" / "other.tex").exists()
     page = (out / "index.html").read_text()
@@ -102,6 +104,18 @@ def test_torch_is_never_loaded(runs, tmp_path):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert (tmp_path / "report" / "index.html").exists()
+
+
+def test_the_datasets_table_has_the_values_that_runs_use():
+    table = datasets_table()
+    found = dict(zip(DATASET_DEFAULTS, table.rows, strict=True))
+    assert len(found) >= 9
+    assert all(len(row) == len(table.headings) == len(table.align) for row in table.rows)
+    for name, row in found.items():
+        config = configure(name)
+        assert row[-3:] == [str(config.batch_size), str(config.epochs), f"{config.options['c2']:g}"]
+    assert found["mnist"][:6] == ["MNIST", "60,000", "10,000", "10", "28×28×1", "LeNet-5"]
+    assert found["clothing1m"][4] == "of any size"
 
 
 # Archiving
@@ -158,7 +172,7 @@ def test_curves_that_are_damaged_are_said_too(runs, tmp_path):
     (sorted(runs.iterdir())[0] / "epochs.jsonl").write_text("no JSON\n" * 6)
     result = run(runs, "--out", tmp_path / "report")
     assert result.exit_code == 0
-    assert "its curves alone" in result.stderr
+    assert "curves unreadable" in result.stderr
 
 
 def test_many_damaged_ones_are_counted(runs, tmp_path):
@@ -184,7 +198,7 @@ def test_nothing_left_is_3(runs, tmp_path, damage):
     result = run(source, "--out", tmp_path / "report", "--quiet")
     assert result.exit_code == 3
     assert result.stdout == ""
-    assert f"there is no finished run to report on in {source}" in result.stderr
+    assert f"no finished runs in {source}" in result.stderr
     assert "tnlpad reproduce smoke" in result.stderr
     assert not (tmp_path / "report").exists()
 
@@ -211,7 +225,7 @@ def test_a_folder_that_cannot_be_written(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("simulatd", "did you mean simulated?"), ("xyz", "There are simulated, real_world")]
+    ("name", "hint"), [("simulatd", "Did you mean simulated?"), ("xyz", "Tables: simulated, real_world")]
 )
 def test_a_table_of_another_name_is_2(runs, tmp_path, name, hint):
     result = run(runs, "--out", tmp_path / "report", "--table", name)

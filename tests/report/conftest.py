@@ -45,17 +45,10 @@ def demo_record():
             "momentum": 0.9,
             "weight_decay": 0.001,
             "c1": 0.0001,
-            "c2_candidates": [0.5, 1.0],
+            "c2": 2.0,
         },
         "test_size": 497,
-        "selection": {
-            "rule": "highest",
-            "chosen_c2": 1.0,
-            "candidates": [
-                {"c2": 0.5, "validation_last_epoch": summary(0.4, 0.01)},
-                {"c2": 1.0, "validation_last_epoch": summary(0.5, 0.01)},
-            ],
-        },
+        "runs": {"a": "tnlpad train digits --seed 1", "b": "tnlpad train digits --seed 2"},
         "methods": {
             "plain": method(0.65, 0.88, 0.8, [2, 2]),
             "w": method(0.63, 0.88, 0.9, [2, 2]),

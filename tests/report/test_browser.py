@@ -9,11 +9,11 @@ import pytest
 
 from tests.chromium import chromium
 from tests.synthetic_runs import write_run
-from tnlpad.cli.report import dataset_facts
+from tnlpad.cli.report import datasets_table
 from tnlpad.paper.cells import cells
 from tnlpad.records.archive import finished_records
 from tnlpad.report.drawings import DRAWINGS
-from tnlpad.report.layout import blocks, matrices
+from tnlpad.report.paper_tables import blocks, matrices
 from tnlpad.report.write import write_report
 
 pytestmark = pytest.mark.browser
@@ -41,7 +41,7 @@ def written(tmp_path_factory):
             write_run(runs, cell, 1, accuracy=0.8, settings={"patience": 10})
     (runs / "damaged.json").write_text("{")
     problems = []
-    return write_report(out, finished_records([runs], problems.append), problems, datasets=dataset_facts())
+    return write_report(out, finished_records([runs], problems.append), problems, datasets=datasets_table())
 
 
 @pytest.fixture(params=WIDTHS)
@@ -60,27 +60,29 @@ def test_nothing_else_is_loaded(page, written):
 
 def test_every_table_and_figure_is_there_and_has_a_size(page, written):
     shown = page.run("[...document.querySelectorAll('section')].map(each => each.getAttribute('aria-labelledby'))")
-    tables = [table.name for table in written.tables if table.filled]
+    tables = [table.name for table in written.contents.tables if table.filled]
     wanted = ["overview", *tables, "selection", "figures", "datasets", "reading"]
     assert [name for name in wanted if name not in shown] == []
     headings = page.run("[...document.querySelectorAll('h2')].map(each => each.textContent)")
-    assert all(table.title in headings for table in written.tables if table.filled)
+    assert all(table.title in headings for table in written.contents.tables if table.filled)
     page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
     sizes = page.run(
         "[...document.querySelectorAll('table, svg.figure')].map(each => {"
         " const box = each.getBoundingClientRect(); return [each.tagName, box.width, box.height] })"
     )
-    drawn = sum(figure.svg is not None for figure in written.figures)
-    columns = sum(block.filled > 0 for table in written.tables for block in blocks(table))
-    overviews = sum(matrix.filled for table in written.tables if len(blocks(table)) > 1 for matrix in matrices(table))
+    drawn = sum(figure.svg is not None for figure in written.contents.figures)
+    columns = sum(block.filled > 0 for table in written.contents.tables for block in blocks(table))
+    overviews = sum(
+        matrix.filled for table in written.contents.tables if len(blocks(table)) > 1 for matrix in matrices(table)
+    )
     assert (columns, overviews) == (4, 2)  # one of the runs' columns stands in the ablation as well
     figures = [size for size in sizes if size[0] == "svg"]
     assert len(figures) == drawn + 2 * columns
-    kept = len(written.selection)
+    kept = len(written.contents.selection)
     assert kept == 1
     assert len(sizes) - len(figures) == 1 + overviews + columns + kept + 1  # what is here, and the datasets
     assert all(width > 100 and height > 40 for _, width, height in sizes)
-    for figure in written.figures:
+    for figure in written.contents.figures:
         assert page.run(f"!!document.getElementById('figure-{figure.name}')"), figure.name
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tnlpad.report.figures import Series, curves, fitting, spread
+from tnlpad.report.figures import Series, curves, fitting, push_apart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -131,7 +131,7 @@ def test_the_same_numbers_give_the_same_bytes():
 
 @pytest.mark.parametrize("heights", [[50, 51, 52], [99, 99.5, 100], [1, 60, 3], [0, 0, 0], [30], [40, 45, 60, 61, 90]])
 def test_labels_do_not_cover_each_other(heights):
-    placed = spread(heights, apart=8, low=0, high=100)
+    placed = push_apart(heights, apart=8, low=0, high=100)
     ordered = sorted(placed)
     assert all(b - a >= 8 - 1e-9 for a, b in pairwise(ordered))
     assert ordered[0] >= 0
@@ -140,5 +140,5 @@ def test_labels_do_not_cover_each_other(heights):
 
 
 def test_labels_stay_where_they_are_or_around_it():
-    assert spread([20, 50, 80], apart=8, low=0, high=100) == [20, 50, 80]
-    assert spread([50, 51, 52], apart=8, low=0, high=100) == [43, 51, 59]
+    assert push_apart([20, 50, 80], apart=8, low=0, high=100) == [20, 50, 80]
+    assert push_apart([50, 51, 52], apart=8, low=0, high=100) == [43, 51, 59]

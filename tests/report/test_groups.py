@@ -71,7 +71,7 @@ def test_two_networks_are_reported_by_their_mean(tmp_path):
 def test_which_runs_follow_the_paper_to_the_last_epoch(tmp_path):
     ways = {"plain": {}, "authors": {"protocol": "authors"}, "impatient": {"patience": 10}}
     groups = {name: groups_of([recorded(tmp_path / name, 1, **way)])[0] for name, way in ways.items()}
-    assert {name: group.papers_way for name, group in groups.items()} == {
+    assert {name: group.follows_paper for name, group in groups.items()} == {
         "plain": True,
         "authors": False,
         "impatient": False,

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -6,9 +7,10 @@ from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import TABLES, Experiment, Published, cells
 from tnlpad.records.archive import finished_records
 from tnlpad.report.groups import Spread
-from tnlpad.report.results import TITLES, compare, other_runs, table_results
+from tnlpad.report.results import TITLES, Comparison, Entry, compare, other_runs, table_results, verdict
 
 CELL = next(cell for cell in cells("simulated") if cell.name == "simulated/cifar10/symmetric-0.4/tnlpad")
+ROWS = {cell.row: cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"}
 GPU = {"precision": "bfloat16", "compiled": True}
 
 
@@ -53,6 +55,28 @@ def test_where_it_cannot_be_said_the_reason_is(ours, published, reason):
     assert comparison.difference == 0
 
 
+@pytest.mark.parametrize(
+    ("difference", "bound", "unknown", "text", "mark"),
+    [
+        (0.31, 0.42, None, "yes: 0.31 ≤ 0.42", "≈"),
+        (-0.31, 0.42, None, "yes: 0.31 ≤ 0.42", "≈"),
+        (0.71, 0.42, None, "no: 0.71 > 0.42", "▲"),
+        (-0.71, 0.42, None, "no: 0.71 > 0.42", "▼"),
+        (0.71, None, "we have one seed", "unknown: we have one seed", "?"),
+    ],
+)
+def test_agreement_as_text_and_mark(difference, bound, unknown, text, mark):
+    comparison = Comparison(difference=difference, bound=bound, unknown=unknown)
+    assert (comparison.text, comparison.mark) == (text, mark)
+
+
+@pytest.mark.parametrize(("n", "text"), [(1, "1 of 5"), (4, "4 of 5"), (5, "5"), (7, "7")])
+def test_how_many_seeds_are_missing(n, text):
+    entry = Entry(cell=CELL, groups=())
+    assert entry.cell.trials == 5
+    assert entry.n_text(SimpleNamespace(chosen=Spread(mean=50.0, sd=None, n=n))) == text
+
+
 # Runs into cells
 
 
@@ -71,7 +95,7 @@ def test_seeds_of_a_cell_are_averaged(tmp_path):
     assert not entry.complete
     assert table.filled == (entry,)
     assert len(table.comparisons) == 1
-    assert table.selections == ["first epoch of the highest noisy validation accuracy"]
+    assert table.selection == "first epoch of the highest noisy validation accuracy"
 
 
 VARIANTS = {
@@ -167,3 +191,35 @@ def test_a_run_of_no_table(tmp_path):
     records = finished_records([tmp_path])
     assert all(not table_results(name, records).filled for name in TITLES)
     assert len(other_runs(records)) == 1
+
+
+# The verdict
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "sentence"),
+    [
+        ((0.9902, 0.9903), "1 of 1 comparison with a published number is within two standard errors."),
+        ((0.95, 0.951), "0 of 1 comparison with a published number are within two standard errors, 1 below."),
+        ((0.9902,), "For 1 this is unknown: we have one seed"),
+    ],
+)
+def test_the_verdict_says_what_happened(tmp_path, accuracies, sentence):
+    for seed, value in enumerate(accuracies, start=1):
+        write_run(tmp_path, ROWS["tnlpad"], seed, accuracy=value)
+    records = finished_records([tmp_path])
+    assert verdict([table_results(name, records) for name in TITLES]).startswith(sentence)
+
+
+def test_nothing_to_compare():
+    assert verdict([table_results("simulated", [])]).startswith("None of these runs")
+
+
+def test_above_and_below(tmp_path):
+    for row, accuracy in (("tnlpad", 0.95), ("standard", 0.9995)):
+        for seed in (1, 2):
+            write_run(tmp_path, ROWS[row], seed, accuracy=accuracy + seed / 10_000)
+    assert (
+        verdict([table_results("simulated", finished_records([tmp_path]))])
+        == "0 of 2 comparisons with a published number are within two standard errors, 1 above, 1 below."
+    )

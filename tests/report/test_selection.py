@@ -1,4 +1,4 @@
-"""What methods keep, from curves whose counts are known."""
+"""Sample selection, from curves whose counts are known."""
 
 import csv
 import io
@@ -7,14 +7,7 @@ import pytest
 
 from tests.report.drawings.conftest import record
 from tnlpad.records.store import RecordError
-from tnlpad.report.selection import (
-    keeping,
-    selection_csv,
-    selection_latex,
-    selection_markdown,
-    selection_rows,
-    settings_with_selection,
-)
+from tnlpad.report.selection import keeping, selection_files, settings_with_selection
 
 # Of 900 training labels 500 are right; one network keeps 600 of which 450 are right, then 480 with 432.
 FIRST = {"precision": (0.5556, 0.75, 0.9), "size": (900, 600, 480)}
@@ -75,8 +68,8 @@ def test_a_table_by_method_and_setting(tmp_path):
         picking("coteaching"),
         picking("jocor", networks={"joint": FIRST}, settings={"epochs": 7}),
     ]
-    text = selection_markdown(settings_with_selection(records), level=3).replace("\u00a0", " ")
-    assert text.startswith("### What the methods keep\n\n")
+    text = selection_files(settings_with_selection(records), level=3).markdown.replace("\u00a0", " ")
+    assert text.startswith("### Sample selection\n\n")
     assert text[text.index(CHOSEN) :].splitlines()[2:] == [
         "| DivideMix | CIFAR-10, pairflip 20 %, ResNet-18 | 2 | 80.0 | 87.5 | 61.1 | 1 |",
         "| Co-teaching | CIFAR-10, symmetric 40 %, ResNet-18 | 2 | 80.0 | 87.5 | 61.1 | 1 |",
@@ -89,19 +82,19 @@ def test_what_some_seeds_lack_has_its_own_n():
     older = {"precision": (0.5556, 0.85, 0.9)}
     records = [picking("jocor", networks={"joint": FIRST}), picking("jocor", seed=2, networks={"joint": older})]
     found = settings_with_selection(records)
-    assert "| 80.0 ± 7.1 | 90.0 (n 1) | 66.7 (n 1) | 2 |" in selection_markdown(found)
-    (row,) = selection_rows(found)
+    assert "| 80.0 ± 7.1 | 90.0 (n 1) | 66.7 (n 1) | 2 |" in selection_files(found).markdown
+    (row,) = selection_files(found).rows
     assert (row["precision_n"], row["recall_n"], row["recall_sd"], row["n"]) == (2, 1, None, 2)
-    (line,) = csv.DictReader(io.StringIO(selection_csv(found)))
+    (line,) = csv.DictReader(io.StringIO(selection_files(found).by_suffix["csv"]))
     assert (line["method"], line["precision_mean"], line["seeds"]) == ("jocor", "80.0", "1 2")
 
 
 def test_nothing_is_guessed():
     older = {"precision": (0.6, 0.85, 0.9)}
     found = settings_with_selection([picking("jocor", networks={"joint": older})])
-    assert "| 85.0 | · | · | 1 |" in selection_markdown(found)
-    assert r" & 85.0 & $\cdot$ & $\cdot$ & 1 \\" in selection_latex(found)
-    assert [selection_rows(found)[0][f"recall_{name}"] for name in ("mean", "sd", "n")] == [None, None, 0]
+    assert "| 85.0 | · | · | 1 |" in selection_files(found).markdown
+    assert r" & 85.0 & $\cdot$ & $\cdot$ & 1 \\" in selection_files(found).latex
+    assert [selection_files(found).rows[0][f"recall_{name}"] for name in ("mean", "sd", "n")] == [None, None, 0]
 
 
 def test_curves_that_cannot_be_read_are_left_out():

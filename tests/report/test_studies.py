@@ -4,7 +4,7 @@ import io
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.archive import finished_records
-from tnlpad.report.studies import studies, studies_csv, studies_latex, studies_markdown, study_rows
+from tnlpad.report.studies import studies, studies_files
 
 SMOKE = next(cell for cell in cells("smoke") if cell.row == "tnlpad")
 
@@ -31,7 +31,7 @@ def test_methods_stand_below_each_other_and_noise_beside(tmp_path):
     assert study.title == "Digits, small CNN, epochs 10"
     assert study.columns == ("pairflip:0.3", "symmetric:0.3")
     assert [row.key.title for row in study.rows] == ["Standard", "TNLPAD"]
-    text = studies_markdown([study])
+    text = studies_files([study]).markdown
     assert "| method | pairflip 30\u00a0% | symmetric 30\u00a0% |\n| --- | ---: | ---: |\n" in text
     assert "| Standard | 30.00 ± 7.07 (2) | · |\n" in text
     assert "| TNLPAD | 60.00 ± 14.14 (2) | 80.00 (1) |\n" in text
@@ -42,7 +42,7 @@ def test_each_column_has_the_last_epoch_as_the_papers_tables_do(tmp_path):
         write(tmp_path, experiment("tnlpad"), seed, accuracy=accuracy, memorised=0.2)
     write(tmp_path, experiment("coteaching"), 1, accuracy=0.8)
     (study,) = found(tmp_path)
-    lines = studies_markdown([study], level=2).replace("\u00a0", " ").splitlines()
+    lines = studies_files([study], level=2).markdown.replace("\u00a0", " ").splitlines()
     assert lines[lines.index("### Digits, small CNN, epochs 10") :][4:] == [
         "#### pairflip 30 %",
         "",
@@ -80,7 +80,7 @@ def test_what_is_in_a_table_of_the_paper_stands_beside_only_if_there_is_somethin
     write(tmp_path, SMOKE, 1, accuracy=0.6, settings={"c2": 0.125})
     (study,) = found(tmp_path)
     assert [row.key.title for row in study.rows] == ["TNLPAD", "TNLPAD, c2 0.125"]
-    assert [row["mean"] for row in study_rows([study])] == [90, 60]
+    assert [row["mean"] for row in studies_files([study]).rows] == [90, 60]
 
 
 def test_tables_and_columns_are_in_the_order_of_their_numbers(tmp_path):
@@ -114,7 +114,7 @@ def test_a_method_that_the_paper_does_not_have_comes_last(tmp_path):
 def test_csv_has_a_line_for_each_group(tmp_path):
     for seed in (1, 2):
         write(tmp_path, experiment("tnlpad", c2=0.25), seed, accuracy=0.5)
-    (row,) = csv.DictReader(io.StringIO(studies_csv(found(tmp_path))))
+    (row,) = csv.DictReader(io.StringIO(studies_files(found(tmp_path)).by_suffix["csv"]))
     assert (row["method"], row["noise"], row["mean"], row["n"], row["seeds"]) == (
         "tnlpad",
         "pairflip:0.3",
@@ -127,7 +127,7 @@ def test_csv_has_a_line_for_each_group(tmp_path):
 
 def test_latex_needs_no_package_and_escapes(tmp_path):
     write(tmp_path, experiment("tnlpad", gamma_family="linear"), 1, accuracy=0.5)
-    text = studies_latex(found(tmp_path))
+    text = studies_files(found(tmp_path)).latex
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
     assert r" & pairflip 30~\% \\" in text
     assert r"TNLPAD, gamma\_family linear & 50.00 (1) \\" in text

@@ -6,17 +6,20 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+from tnlpad.methods import METHODS
 from tnlpad.report import style
 from tnlpad.report.style import (
     COLOURS,
     INK,
+    METHOD_STYLES,
     PLAIN,
     SIGMA,
     STYLE,
     inline_svg,
     label_ends,
+    method_style,
+    method_variable,
     save_figure,
-    spread,
     stylesheet,
 )
 
@@ -77,13 +80,8 @@ def test_files_are_whole_and_always_the_same(tmp_path):
     assert dict(mpl.rcParams) == before
 
 
-def test_a_file_can_be_asked_for_alone(tmp_path):
-    assert save_figure(figure(), tmp_path / "one.pdf") == [tmp_path / "one.pdf"]
-    assert [path.name for path in tmp_path.iterdir()] == ["one.pdf"]
-
-
 def test_svg_has_text_as_text_and_no_date(tmp_path):
-    svg = save_figure(figure(), tmp_path / "one.svg")[0].read_text()
+    svg = save_figure(figure(), tmp_path / "one")[0].read_text()
     texts = [element.text for element in ET.fromstring(svg).iter(f"{SVG}text")]
     assert {"epoch & time", "one", "two"} <= set(texts)
     assert "date" not in svg.lower().replace("update", "")
@@ -91,7 +89,7 @@ def test_svg_has_text_as_text_and_no_date(tmp_path):
 
 
 def test_pdf_has_its_fonts_and_no_date(tmp_path):
-    pdf = save_figure(figure(), tmp_path / "one.pdf")[0].read_bytes()
+    pdf = save_figure(figure(), tmp_path / "one")[1].read_bytes()
     assert pdf.startswith(b"%PDF")
     assert b"/FontFile2" in pdf  # TrueType, embedded
     assert b"/Type3" not in pdf
@@ -144,21 +142,6 @@ def test_the_stylesheet_has_every_colour_for_every_page():
     assert css.count("{") == css.count("}")
 
 
-@pytest.mark.parametrize(
-    "heights", [[0.5, 0.51, 0.52], [0.99, 0.995, 1.0], [0.01, 0.6, 0.03], [0.0, 0.0, 0.0], [0.3], []]
-)
-def test_labels_are_spread_in_their_order(heights):
-    placed = spread(heights, apart=0.08)
-    assert all(b - a >= 0.08 - 1e-9 for a, b in pairwise(sorted(placed)))
-    assert max(placed, default=0) <= 1
-    order = sorted(range(len(heights)), key=heights.__getitem__)
-    assert [placed[k] for k in order] == sorted(placed)
-
-
-def test_heights_that_are_apart_stay_where_they_are():
-    assert spread([0.2, 0.9, 0.5], apart=0.1) == [0.2, 0.9, 0.5]
-
-
 def test_labels_at_line_ends_do_not_touch():
     drawn = figure(("one", "two", "three"))
     drawn.draw_without_rendering()
@@ -180,3 +163,25 @@ def test_panels_stand_in_rows_of_two(count, rows):
     widths = [each.get_window_extent().width for each in axes]
     if count % 2 and count > 1:
         assert widths[-1] > 1.8 * widths[0]  # has its row for itself
+
+
+# Methods
+
+
+def test_every_method_has_its_own_colour():
+    assert set(METHODS) <= set(METHOD_STYLES)
+    assert len({each.light for each in METHOD_STYLES.values()}) == len(METHOD_STYLES)
+    assert len({each.dark for each in METHOD_STYLES.values()}) == len(METHOD_STYLES)
+    assert max(METHOD_STYLES, key=lambda name: METHOD_STYLES[name].width) == "tnlpad"
+    assert method_style("decomposition+gamma+sigma") == method_style("tnlpad")
+
+
+def test_the_stylesheet_has_the_colour_of_every_method():
+    for name in (*METHOD_STYLES, "an unknown method"):
+        assert stylesheet().count(f"{method_variable(name)}: #") == 3
+
+
+@pytest.mark.parametrize("name", METHOD_STYLES)
+def test_labels_are_legible_on_both_backgrounds(name):
+    assert contrast(method_style(name).light, "#ffffff") >= 4.5
+    assert contrast(method_style(name).dark, "#14171b") >= 4.5

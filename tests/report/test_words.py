@@ -3,9 +3,9 @@ import pytest
 from tnlpad.data.catalogue import CATALOGUE
 from tnlpad.methods import METHODS
 from tnlpad.networks import NETWORKS
-from tnlpad.paper.cells import cells
+from tnlpad.paper.cells import Published, cells
 from tnlpad.report import words
-from tnlpad.report.looks import LOOKS, look, stylesheet, variable
+from tnlpad.report.groups import Spread
 from tnlpad.report.results import TITLES
 
 
@@ -48,32 +48,25 @@ def test_unknown_names_stay_what_they_are():
     assert words.method_title("mine") == words.dataset_title("mine") == words.network_title("mine") == "mine"
 
 
-def test_every_method_of_a_figure_looks_different():
-    assert set(METHODS) <= set(LOOKS)
-    assert len({each.light for each in LOOKS.values()}) == len(LOOKS)
-    assert len({each.dark for each in LOOKS.values()}) == len(LOOKS)
-    assert max(LOOKS, key=lambda name: LOOKS[name].width) == "tnlpad"
-    assert look("decomposition+gamma+sigma") == look("tnlpad")
+def test_numbers_as_the_paper_writes_them():
+    assert words.spread_text(Spread(mean=98.954, sd=0.126, n=5)) == "98.95 ± 0.13"
+    assert words.spread_text(Spread(mean=98.954, sd=None, n=1)) == "98.95"
+    assert words.spread_text(Published(mean=73.63, std=None, n=1)) == "73.63"
+    assert words.spread_text(Published(mean=9.5, std=0.0, n=5)) == "9.50 ± 0.00"
 
 
-def test_the_stylesheet_has_every_colour():
-    for name in (*LOOKS, "of somebody else"):
-        assert stylesheet().count(f"{variable(name)}: #") == 3
+@pytest.mark.parametrize(
+    ("points", "text"), [(0.314, "+0.31"), (-0.316, "−0.32"), (0.001, "0.00"), (-0.001, "0.00"), (12, "+12.00")]
+)
+def test_differences_have_a_sign(points, text):
+    assert words.signed(points) == text
 
 
-def contrast(one, two):
-    """As the Web Content Accessibility Guidelines define it."""
-
-    def luminance(colour):
-        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    bright, dim = sorted((luminance(one), luminance(two)), reverse=True)
-    return (bright + 0.05) / (dim + 0.05)
+def test_epochs():
+    assert words.epochs_text((3, 3)) == "3"
+    assert words.epochs_text((3, 17)) == "3–17"
 
 
-@pytest.mark.parametrize("name", LOOKS)
-def test_labels_can_be_read_on_either_background(name):
-    assert contrast(look(name).light, "#ffffff") >= 4.5
-    assert contrast(look(name).dark, "#14171b") >= 4.5
+def test_percent():
+    assert words.percent(0.82656) == "82.7\u00a0%"
+    assert words.percent(0.4, 0) == "40\u00a0%"

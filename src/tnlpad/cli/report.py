@@ -1,4 +1,4 @@
-"""`tnlpad report`: the records of finished runs as a page, tables and figures, beside the paper's numbers."""
+"""`tnlpad report`: a page, tables and figures from the records of finished runs, compared with the paper."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -7,47 +7,52 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from tnlpad.cli.options import OUTPUT, AsJson, Quiet
 from tnlpad.cli.output import fail, folder_for_results, print_json, say
 
 if TYPE_CHECKING:
     from tnlpad.records.archive import FinishedRecord, Problem
     from tnlpad.records.store import Record
-    from tnlpad.report.datasets import DatasetFacts
+    from tnlpad.report.table import Table
     from tnlpad.report.write import Report
 
 DEFAULT_RUNS = Path("runs")
 DEFAULT_OUT = Path("report")
-MOST_PROBLEMS_SAID = 10  # on stderr; the page lists all of them
+MAX_PRINTED_PROBLEMS = 10  # the page lists all of them
 
 
 def report(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUNS]...", help="Folders of runs or of archived records, or single ones."),
+        typer.Argument(
+            metavar="[RUNS]...", help="Folders of runs or archived records, or single ones (default: runs)."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where the report goes; report by default.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder for the report (default: report).", rich_help_panel=OUTPUT),
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="NAME", help="Only this table, such as simulated. May be repeated."),
+        typer.Option("--table", metavar="NAME", help="Write only this table, such as simulated. Repeatable."),
     ] = None,
     archive: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Keep each finished run there as one small file; a report only with --out."
+            metavar="FOLDER",
+            help="Store each finished run there as one small file. Writes a report only with --out.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as one JSON document.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Write a page, tables and figures from finished runs, beside the paper's numbers.
+    """Write a page, tables and figures from finished runs, compared with the paper.
 
-    Reads records only: nothing is trained, and a run without a summary counts
-    as unfinished. The folder then holds index.html, tables/ (Markdown, CSV,
-    LaTeX) and figures/ (SVG, PDF). Runs on other data, with other noise,
-    methods or settings than the paper's get tables of their own: tables/other.
-    What methods keep that pick samples is in tables/selection.
+    Reads records only and trains nothing. Writes index.html, tables/
+    (Markdown, CSV, LaTeX) and figures/ (SVG, PDF). Runs outside the paper's
+    tables go to tables/other; the precision and recall of sample selection
+    go to tables/selection.
 
     Example: tnlpad report runs --out report
     """
@@ -57,13 +62,13 @@ def report(
     records, extras, problems = _read(sources, quiet)
     document: dict[str, Any] = {"runs": len(records)}
     if archive is not None:
-        document |= _archive(records, folder_for_results(archive, "--archive"), quiet)
+        document |= _archive(records, folder_for_results(archive, "--archive"))
     if archive is None or out is not None:
         folder = folder_for_results(out or DEFAULT_OUT, "--out")
         say(f"Drawing figures and tables of {len(records):,} {'run' if len(records) == 1 else 'runs'}.", quiet)
         written = _write(folder, records, extras, problems, tables, _command(sources, out, tables))
         document |= _document(written)
-        _say_problems(written.problems[len(problems) :], quiet)
+        _say_problems(written.contents.problems[len(problems) :], quiet)
     if as_json:
         print_json(document)
     else:
@@ -74,12 +79,13 @@ def report(
 
 def _checked_tables(names: Sequence[str]) -> list[str]:
     from tnlpad.report.results import TITLES
-    from tnlpad.runs.settings import nearest
+    from tnlpad.suggestions import nearest
 
     for name in names:
         if name not in TITLES:
-            hint = nearest(name, list(TITLES))
-            fail(f"--table {name}: there is no such table{hint} There are {', '.join(TITLES)}.", code=2)
+            near = nearest(name, TITLES)
+            hint = f" Did you mean {near}?" if near else ""
+            fail(f"--table {name}: no such table.{hint} Tables: {', '.join(TITLES)}.", code=2)
     return list(dict.fromkeys(names))
 
 
@@ -92,45 +98,43 @@ def _read(sources: Sequence[Path], quiet: bool) -> "tuple[list[FinishedRecord], 
         records = finished_records(sources, problems.append)
         extras = read_extras(sources, FIGURES, problems.append)
     except OSError as error:
-        fail(
-            f"cannot read {error.filename} ({error.strerror or error}). Check the folder's name and permissions.",
-            code=3,
-        )
+        reason = error.strerror or error
+        fail(f"cannot read {error.filename} ({reason}). Check the folder's name and permissions.", code=3)
     _say_problems(problems, quiet and bool(records))
     if not records:
         where = ", ".join(map(str, sources))
         fail(
-            f"there is no finished run to report on in {where}. Name another folder, or make some: `tnlpad reproduce "
-            "smoke` takes a few minutes.",
+            f"no finished runs in {where}. Name another folder, or make some: `tnlpad reproduce smoke` takes a few "
+            "minutes.",
             code=3,
         )
     return records, extras, problems
 
 
 def _say_problems(problems: "Sequence[Problem]", quiet: bool) -> None:
-    """What cannot be used is named; what is left out for a good reason is counted."""
+    """Name damaged and conflicting records; count those that are left out on purpose."""
     bad = [problem for problem in problems if problem.kind in ("damaged", "conflicting")]
-    for problem in bad[:MOST_PROBLEMS_SAID]:
+    for problem in bad[:MAX_PRINTED_PROBLEMS]:
         say(f"Left out: {problem}", quiet)
-    if len(bad) > MOST_PROBLEMS_SAID:
-        say(f"Left out: {len(bad) - MOST_PROBLEMS_SAID} more, which the page lists.", quiet)
+    if len(bad) > MAX_PRINTED_PROBLEMS:
+        say(f"Left out: {len(bad) - MAX_PRINTED_PROBLEMS} more, which the page lists.", quiet)
     counted = {
         "unfinished": "not finished yet",
-        "repeated": "there twice, with the same result",
-        "own": "on somebody's own data, and not in the paper's tables",
+        "repeated": "stored twice, with the same result",
+        "own": "on your own data, which the paper's tables do not have",
     }
     for kind, words in counted.items():
         if count := sum(problem.kind == kind for problem in problems):
             say(f"{count} {'run is' if count == 1 else 'runs are'} {words}.", quiet)
 
 
-def _archive(records: "Sequence[FinishedRecord]", folder: Path, quiet: bool) -> dict[str, Any]:
+def _archive(records: "Sequence[FinishedRecord]", folder: Path) -> dict[str, Any]:
     from tnlpad.records.archive import archive, write_archived
     from tnlpad.records.store import RecordError, RunFolder
 
     done: dict[str, list[str]] = {"archived": [], "unchanged": [], "refused": []}
     for record in records:
-        if not record.source.is_dir():  # archived already
+        if not record.source.is_dir():  # an archived record
             continue
         try:
             new = write_archived(archive(RunFolder(record.source)), folder)
@@ -156,40 +160,44 @@ def _write(
 
     try:
         return write_report(
-            folder, records, problems, tables=tables, datasets=dataset_facts(), extras=extras, command=command
+            folder, records, problems, tables=tables, datasets=datasets_table(), extras=extras, command=command
         )
     except OSError as error:
         _fail_to_write(folder, error)
     except KeyboardInterrupt:
-        say("Interrupted. Files written so far are whole; run the command again for the rest.")
+        say("Interrupted. The files written so far are complete; run the command again to write the others.")
         raise typer.Exit(130) from None
 
 
 def _fail_to_write(folder: Path, error: OSError) -> NoReturn:
-    fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
+    fail(f"cannot write into {folder} ({error.strerror or error}). Free some space, or name another folder.")
 
 
-def dataset_facts() -> "list[DatasetFacts]":
-    """Every dataset that has a recipe, from the catalogue and the recipes; neither loads torch."""
+def datasets_table() -> "Table":
+    """Return the datasets and their recipes, as in the paper's first table. Loads no torch."""
     from tnlpad.data.catalogue import CATALOGUE
-    from tnlpad.report.datasets import DatasetFacts
+    from tnlpad.report.table import Table
     from tnlpad.report.words import dataset_title, network_title
     from tnlpad.runs.recipes import C2, DATASET_DEFAULTS
 
-    return [
-        DatasetFacts(
-            title=dataset_title(name),
-            train_size=CATALOGUE[name].train_size,
-            test_size=CATALOGUE[name].test_size,
-            num_classes=CATALOGUE[name].num_classes,
-            image=CATALOGUE[name].image_shape,
-            network=network_title(recipe["network"]),
-            batch_size=recipe["batch_size"],
-            epochs=recipe["epochs"],
-            c2=C2[name],
+    rows = []
+    for name, recipe in DATASET_DEFAULTS.items():
+        facts = CATALOGUE[name]
+        rows.append(
+            [
+                dataset_title(name),
+                f"{facts.train_size:,}",
+                f"{facts.test_size:,}",
+                str(facts.num_classes),
+                "{1}×{2}×{0}".format(*facts.image_shape) if facts.image_shape else "of any size",
+                network_title(recipe["network"]),
+                str(recipe["batch_size"]),
+                str(recipe["epochs"]),
+                f"{C2[name]:g}",
+            ]
         )
-        for name, recipe in DATASET_DEFAULTS.items()
-    ]
+    headings = ("dataset", "training", "test", "classes", "image", "network", "batch", "epochs", "c2")
+    return Table(title="Datasets", headings=headings, align="lrrrrlrrr", rows=rows)
 
 
 def _command(sources: Sequence[Path], out: Path | None, tables: Sequence[str]) -> str:
@@ -201,19 +209,19 @@ def _command(sources: Sequence[Path], out: Path | None, tables: Sequence[str]) -
 
 
 def _document(written: "Report") -> dict[str, Any]:
-    from tnlpad.report.plain import rows
-    from tnlpad.report.selection import selection_rows
-    from tnlpad.report.studies import study_rows
+    from tnlpad.report import selection, studies
 
+    contents = written.contents
+    rows = {name: table.rows for name, table in written.tables.items()}
     return {
         "page": str(written.page),
         "files": [str(path) for path in written.files],
-        "tables": {table.name: rows(table) for table in written.tables if table.filled},
-        "other": study_rows(written.studies),
-        "selection": selection_rows(written.selection),
-        "figures": {figure.name: "drawn" if figure.svg else figure.command for figure in written.figures},
+        "tables": {table.name: rows[table.name] for table in contents.tables if table.filled},
+        "other": rows.get(studies.NAME, []),
+        "selection": rows.get(selection.NAME, []),
+        "figures": {figure.name: "drawn" if figure.svg else figure.command for figure in contents.figures},
         "problems": [
-            {"kind": problem.kind, "path": str(problem.path), "reason": problem.reason} for problem in written.problems
+            {"kind": problem.kind, "path": str(problem.path), "reason": problem.reason} for problem in contents.problems
         ],
     }
 
@@ -228,6 +236,6 @@ def _print(document: dict[str, Any]) -> None:
         drawn = sum(state == "drawn" for state in document["figures"].values())
         runs, tables = counted(document["runs"], "run"), counted(len(document["tables"]), "table")
         figures = f"{drawn} of {counted(len(document['figures']), 'figure')}"
-        aside = "; runs that are in none of the paper's tables: tables/other" if document["other"] else ""
+        aside = "; runs outside the paper's tables: tables/other" if document["other"] else ""
         typer.echo(f"{runs}, {tables}, {figures}{aside}")
         typer.echo(f"Report: {document['page']}")

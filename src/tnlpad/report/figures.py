@@ -1,8 +1,8 @@
-"""Curves over epochs as small SVG inside a page: mean over seeds as a line, one standard deviation as a band.
+"""Curves over epochs as small inline SVG: mean over seeds as a line, one standard deviation as a band.
 
-Written here and not by matplotlib, because a page may hold a hundred of them: a tenth of the bytes and of the time.
-Colours are the page's CSS variables, text is text in the page's font, and each figure says in words what it shows.
-Series are told apart by dashes and by a label at their end as well as by colour, for colour-blind eyes.
+Matplotlib's SVG takes ten times the bytes and the time, and a page may hold a hundred of these. Colours are the page's
+CSS variables, text uses the page's font, and a description in words serves screen readers. Series also differ in dashes
+and carry a label at their end, for colour-blind readers.
 """
 
 import math
@@ -15,22 +15,22 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-# In the figure's own units, which are about the page's pixels on a wide screen; a phone shows them a little smaller.
+# In SVG units, about a pixel each on a wide screen.
 WIDTH, HEIGHT = 440, 290
 LEFT, TOP, BOTTOM = 58, 12, 44
-LETTER, LINE_OF_TEXT = 8.0, 13.5  # of a label: about what a letter takes in width, and a line in height
-GAP = 8  # between a line's end and its label
-WANTED_TICKS = 5
-LEAST_SPAN = 0.5  # of an axis, in points: with less of it chance alone would look like something
-LONGEST_LABEL = 20
-PROMINENT = 2  # a line of this width stands out
+LETTER_WIDTH, LABEL_HEIGHT = 8.0, 13.5
+LABEL_GAP = 8  # between a line's end and its label
+TICKS = 5
+MIN_SPAN_POINTS = 0.5  # of the percent axis, so that chance differences do not fill it
+MAX_LABEL_LETTERS = 20
+PROMINENT_WIDTH = 2  # lines at least this wide have a full band
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One method's curves: a row for each seed, a column for each epoch, in percent.
+    """Curves of one method: a row for each seed, a column for each epoch, in percent.
 
-    `colour` is the page's CSS variable, such as `--plain`; `dashes` as SVG writes them, empty for a solid line.
+    `colour` is a CSS variable, such as `--plain`; `dashes` is SVG's stroke-dasharray, empty for a solid line.
     """
 
     label: str
@@ -41,26 +41,26 @@ class Series:
 
     @cached_property
     def means(self) -> list[float]:
-        """Over seeds, as far as all of them have come."""
-        means: list[float] = self._alike.mean(axis=0).tolist()
+        """Means over seeds, up to the shortest run."""
+        means: list[float] = self._same_length.mean(axis=0).tolist()
         return means
 
     @cached_property
     def deviations(self) -> list[float] | None:
-        """Of the sample, with n − 1; None of a single seed."""
+        """Sample standard deviations (n − 1); None for a single seed."""
         if len(self.values) < 2:
             return None
-        deviations: list[float] = self._alike.std(axis=0, ddof=1).tolist()
+        deviations: list[float] = self._same_length.std(axis=0, ddof=1).tolist()
         return deviations
 
     @cached_property
-    def _alike(self) -> NDArray[np.float64]:
-        """Cut to the length of the shortest: runs that stop by patience differ in it."""
+    def _same_length(self) -> NDArray[np.float64]:
+        """Values cut to the shortest run: runs with patience differ in length."""
         length = min(map(len, self.values))
         return np.array([row[:length] for row in self.values], dtype=np.float64)
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         means = self.means
         peak = max(range(len(means)), key=means.__getitem__)
         return (
@@ -71,7 +71,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """Where the axes lie, and from data to the figure's units."""
+    """Axes of a figure, and the transform from data to SVG units."""
 
     right: float
     epochs: int
@@ -93,19 +93,19 @@ def curves(
     series: Sequence[Series],
     limits: tuple[float, float] = (0, 100),
 ) -> str:
-    """A figure of some curves, each labelled where it ends.
+    """Return a figure with a label at the end of each curve.
 
     Args:
-        name: Distinguishes the figure's ids from those of other figures in the page.
-        title: Read out by screen readers, and shown by browsers on hover.
-        y_label: Says the unit too.
-        series: At least one, drawn in this order: what matters most comes last, on top.
-        limits: Of the percent axis; what lies outside is cut off.
+        name: Prefix of the element's ids, unique in the page.
+        title: Read by screen readers, and shown on hover.
+        y_label: Label of the percent axis, with its unit.
+        series: At least one; later ones are drawn on top.
+        limits: Limits of the percent axis; curves are clipped to them.
     """
     longest = max(len(_shown(each.label)) for each in series)
     epochs = max(len(each.means) for each in series)
-    frame = Frame(right=WIDTH - GAP - LETTER * longest, epochs=epochs, low=limits[0], high=limits[1])
-    description = "Mean over the seeds. " + " ".join(each.in_words for each in series)
+    frame = Frame(right=WIDTH - LABEL_GAP - LETTER_WIDTH * longest, epochs=epochs, low=limits[0], high=limits[1])
+    description = "Mean over the seeds. " + " ".join(each.description for each in series)
     bands, lines = ([draw(each, frame) for each in series] for draw in (_band, _line))
     return (
         f'<svg class="figure curves" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -120,29 +120,29 @@ def curves(
 
 
 def fitting(series: Sequence[Series]) -> tuple[float, float]:
-    """Round limits around the means, within 0 to 100, once the first tenth of the epochs is over.
+    """Return round axis limits around the means, within 0 to 100, without the first tenth of the epochs.
 
-    In those accuracy climbs from nothing, and an axis that shows it leaves no room for what tells methods apart. The
-    bands of lines that stand out are within the limits as well.
+    Accuracy climbs steeply in those, and an axis that shows it leaves little room for the differences between methods.
+    The bands of prominent lines are included.
     """
     values = [value for each in series for value in _extent(each)]
-    step = _step(max(max(values) - min(values), LEAST_SPAN))
+    step = _step(max(max(values) - min(values), MIN_SPAN_POINTS))
     low = max(0.0, step * math.floor(min(values) / step))
-    high = min(100.0, max(step * math.ceil(max(values) / step - 1e-9), low + LEAST_SPAN))
-    return min(low, high - LEAST_SPAN), high
+    high = min(100.0, max(step * math.ceil(max(values) / step - 1e-9), low + MIN_SPAN_POINTS))
+    return min(low, high - MIN_SPAN_POINTS), high
 
 
 def _extent(each: Series) -> list[float]:
     late = slice(len(each.means) // 10, None)
-    sds = each.deviations if each.width >= PROMINENT else None
+    sds = each.deviations if each.width >= PROMINENT_WIDTH else None
     pairs = zip(each.means[late], sds[late] if sds else [0.0] * len(each.means[late]), strict=True)
     return [value for mean, sd in pairs for value in (mean - sd, mean + sd)]
 
 
 def _step(span: float) -> float:
-    """1, 2 or 5 times a power of ten, such that about five make the span."""
-    unit = 10.0 ** math.floor(math.log10(span / WANTED_TICKS))
-    return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor * WANTED_TICKS >= span * 0.999)
+    """Return 1, 2 or 5 times a power of ten, so that about five steps make the span."""
+    unit = 10.0 ** math.floor(math.log10(span / TICKS))
+    return next(unit * factor for factor in (1, 2, 5, 10) if unit * factor * TICKS >= span * 0.999)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -188,37 +188,36 @@ def _band(each: Series, frame: Frame) -> str:
     pairs = list(zip(each.means, each.deviations, strict=True))
     above = [(frame.x(k + 1), frame.y(mean + sd)) for k, (mean, sd) in enumerate(pairs)]
     below = [(frame.x(k + 1), frame.y(mean - sd)) for k, (mean, sd) in enumerate(pairs)]
-    kind = "band" if each.width >= PROMINENT else "band faint"  # a dozen bands of full strength would hide each other
+    kind = "band" if each.width >= PROMINENT_WIDTH else "band faint"  # a dozen full bands would hide each other
     return f'<path class="{kind}" style="fill:var({each.colour})" d="{_path([*above, *reversed(below)])}z"/>'
 
 
 def _labels(series: Sequence[Series], frame: Frame) -> list[str]:
-    """Right of the lines' ends, pushed apart until none covers another; a thin line leads from an end to its label."""
+    """Return labels right of the lines' ends; a thin line leads to a label that had to move."""
     ends = [(frame.x(len(each.means)), frame.y(each.means[-1])) for each in series]
-    placed = spread([y for _, y in ends], apart=LINE_OF_TEXT, low=TOP, high=HEIGHT - BOTTOM)
+    placed = push_apart([y for _, y in ends], apart=LABEL_HEIGHT, low=TOP, high=HEIGHT - BOTTOM)
     parts = []
     for each, (x, y), height in zip(series, ends, placed, strict=True):
         style = f'style="fill:var({each.colour})"'
         if abs(height - y) > 3 or frame.right - x > 1:
-            lead = _path([(x, y), (frame.right + GAP - 2, height)])
+            lead = _path([(x, y), (frame.right + LABEL_GAP - 2, height)])
             parts.append(f'<path class="lead" style="stroke:var({each.colour})" d="{lead}"/>')
         parts.append(
-            f'<text class="label" {style} x="{_number(frame.right + GAP)}" y="{_number(height)}" dy=".35em">'
+            f'<text class="label" {style} x="{_number(frame.right + LABEL_GAP)}" y="{_number(height)}" dy=".35em">'
             f"{escape(_shown(each.label))}</text>"
         )
     return parts
 
 
 def _shown(label: str) -> str:
-    """As much as there is room for; the figure's description has all of it."""
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1].rstrip(" ,") + "…"
+    """Shorten a label; the figure's description has the whole of it."""
+    return label if len(label) <= MAX_LABEL_LETTERS else label[: MAX_LABEL_LETTERS - 1].rstrip(" ,") + "…"
 
 
-def spread(heights: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Heights in the same order and `apart` from each other, as near to the given ones as can be within low and high.
+def push_apart(heights: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """Move heights until neighbours are at least `apart`, in the same order and within low and high.
 
-    Neighbours that are too near become one group, centred on where its members would be; so does what a group then
-    comes too near to.
+    Neighbours that are too close form a group around the mean of their heights; groups that become too close merge.
     """
     groups: list[tuple[float, list[int]]] = []  # centre and members
     for k in sorted(range(len(heights)), key=heights.__getitem__):
@@ -230,25 +229,20 @@ def spread(heights: Sequence[float], apart: float, low: float, high: float) -> l
     order = [member for _, members in groups for member in members]
     wanted = [centre + apart * (k - (len(members) - 1) / 2) for centre, members in groups for k in range(len(members))]
     placed = [0.0] * len(heights)
-    for k, member in enumerate(order):  # those at the borders push the others before them
+    for k, member in enumerate(order):
         placed[member] = min(max(wanted[k], low + apart * k), high - apart * (len(order) - 1 - k))
     return placed
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    """Steps of a tenth of a unit from point to point: about half the letters of absolute coordinates."""
+    """Return relative steps in tenths of a unit: half the length of absolute coordinates."""
     tenths = [(round(10 * x), round(10 * y)) for x, y in points]
-    steps = [f"M{_tenth(tenths[0][0])} {_tenth(tenths[0][1])}"]
-    for (x0, y0), (x1, y1) in pairwise(tenths):
-        steps.append(f"l{_tenth(x1 - x0)} {_tenth(y1 - y0)}")
-    return "".join(steps)
-
-
-def _tenth(tenths: int) -> str:
-    return _number(tenths / 10)
+    steps = [(x1 - x0, y1 - y0) for (x0, y0), (x1, y1) in pairwise(tenths)]
+    first, *others = (f"{_number(x / 10)} {_number(y / 10)}" for x, y in [tenths[0], *steps])
+    return "".join([f"M{first}", *(f"l{step}" for step in others)])
 
 
 def _number(value: float) -> str:
-    """As short as SVG allows."""
+    """Return a number in the shortest form that SVG allows."""
     text = f"{value:.1f}".removesuffix(".0")
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text

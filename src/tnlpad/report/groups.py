@@ -1,7 +1,7 @@
-"""Runs brought together: those that differ in nothing but their seed, with mean and standard deviation.
+"""Groups of runs that differ only in their seed, with mean and standard deviation.
 
-Runs of one cell that were computed or stopped differently (another protocol or precision, patience), or by another
-recipe, are groups of their own, and each says what it is: no group is the rule because it has the most runs.
+Runs of one cell with another protocol, precision, patience or recipe form groups of their own. A group's label says how
+it differs.
 """
 
 import json
@@ -13,16 +13,16 @@ from typing import Any
 
 from tnlpad.records.archive import FinishedRecord
 
-DECOMPOSED = {"sigma", "w"}  # what a decomposition is judged by
+DECOMPOSED = {"sigma", "w"}  # judged networks of a decomposition
 CHOSEN_BY = "epoch chosen by"
-# What a record means that was written before these could be chosen. Any other field that it lacks has the recipe's
-# value, since a departure from the recipe would be among its settings.
-BEFORE_THERE_WAS_A_CHOICE = {"precision": "float32", "compiled": False, "patience": None}
+# Values of records from before these settings existed. Any other missing field has the recipe's value, because a
+# departure from the recipe would be among the record's settings.
+DEFAULTS_OF_OLD_RECORDS = {"precision": "float32", "compiled": False, "patience": None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Mean and standard deviation of some seeds, in percent."""
+    """Mean and standard deviation over seeds, in percent."""
 
     mean: float
     sd: float | None
@@ -30,7 +30,7 @@ class Spread:
 
     @classmethod
     def of(cls, shares: Sequence[float]) -> "Spread":
-        """The standard deviation is that of the sample, with n − 1; a single value has none."""
+        """Compute the sample standard deviation (n − 1); a single value has none."""
         values = [100 * share for share in shares]
         sd = statistics.stdev(values) if len(values) > 1 else None
         return cls(mean=statistics.fmean(values), sd=sd, n=len(values))
@@ -38,31 +38,31 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Runs that differ in their seed alone; `label` says how they differ from what the recipe does on any machine."""
+    """Runs that differ only in their seed; `label` names their departures from the recipe."""
 
     label: str
     records: tuple[FinishedRecord, ...]
 
     @cached_property
     def chosen(self) -> Spread:
-        """Test accuracy of the epoch that noisy validation chose."""
+        """Test accuracy at the epoch chosen on noisy validation."""
         return Spread.of([record.summary["chosen"]["test_accuracy"] for record in self.records])
 
     @cached_property
     def last(self) -> Spread:
-        """Test accuracy of the last epoch."""
+        """Test accuracy at the last epoch."""
         return Spread.of([record.summary["last"]["test_accuracy"] for record in self.records])
 
     @cached_property
     def memorised(self) -> Spread | None:
-        """Share of wrong training labels that the reported network has learnt by heart in the last epoch."""
+        """Share of wrong training labels that the reported network predicts at the last epoch."""
         shares = [_memorised(record.summary["last"]) for record in self.records]
         known = [share for share in shares if share is not None]
         return Spread.of(known) if known else None
 
     @property
-    def papers_way(self) -> bool:
-        """Whether these runs follow the paper's protocol to the last epoch."""
+    def follows_paper(self) -> bool:
+        """Whether these runs use the paper's protocol up to the last epoch."""
         config = self.records[0].config
         return config["protocol"] == "paper" and config.get("patience") is None
 
@@ -83,15 +83,20 @@ class Group:
         return rule
 
 
+def selection_rules(groups: Iterable[Group]) -> str:
+    """Return the rules that chose epochs: one, unless the runs come from different versions."""
+    return "; ".join(dict.fromkeys(group.selection for group in groups))
+
+
 def groups_of(records: Sequence[FinishedRecord]) -> tuple[Group, ...]:
-    """Runs of one cell, parted by everything but their seed; where there are most comes first."""
+    """Split the runs of one cell by everything except the seed; the group with most runs comes first."""
     parts = sorted(_parts(records), key=lambda part: (-len(part.records), len(part.variant), part.records[0].run_id))
     return tuple(Group(label=", ".join(_label(part, parts)), records=part.records) for part in parts)
 
 
 def variant(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """In words, how a run was computed or stopped other than the recipe says."""
-    known = {**BEFORE_THERE_WAS_A_CHOICE, **config}
+    """Describe how the computation or the stopping of a run differs from the recipe."""
+    known = {**DEFAULTS_OF_OLD_RECORDS, **config}
     words = []
     if known["protocol"] != "paper":
         words.append(f"protocol {known['protocol']}")
@@ -105,7 +110,7 @@ def variant(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def reported(judged: Iterable[str]) -> list[str]:
-    """The judged networks whose mean the method reports: of a decomposition the first, of several networks all."""
+    """Return the judged networks whose mean is reported: the first of a decomposition, otherwise all."""
     names = list(judged)
     return names[:1] if set(names) == DECOMPOSED else names
 
@@ -116,14 +121,14 @@ def _memorised(end: Mapping[str, Any]) -> float | None:
     return statistics.fmean(shares) if shares else None
 
 
-# What parts the runs of a cell ----------------------------------------------------------------------------------------
+# Splitting the runs of a cell -----------------------------------------------------------------------------------------
 
-Fields = Mapping[str, str]  # of a run and of its method in one, all but the seed; values as JSON, to be compared
+Fields = Mapping[str, str]  # configuration and method options without the seed; values as JSON, for comparison
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    records: tuple[FinishedRecord, ...]  # by seed
+    records: tuple[FinishedRecord, ...]  # sorted by seed
     fields: Fields
     lacking: frozenset[str]  # fields that none of its records has
 
@@ -134,31 +139,29 @@ class _Part:
 
 def _parts(records: Sequence[FinishedRecord]) -> list[_Part]:
     written = [_fields(record) for record in records]
-    filled = _filled(written)
+    filled = _with_missing_fields(written)
     alike: dict[str, list[int]] = {}
     for number, fields in enumerate(filled):
         alike.setdefault(json.dumps(fields, sort_keys=True), []).append(number)
-    parts = []
-    for numbers in alike.values():
-        for few in _without_repeated_seeds(numbers, records, written):
-            parts.append(
-                _Part(
-                    records=tuple(sorted((records[k] for k in few), key=lambda record: int(record.config["seed"]))),
-                    fields=filled[few[0]],
-                    lacking=frozenset(filled[few[0]]).difference(*(written[k] for k in few)),
-                )
-            )
-    return parts
+    return [
+        _Part(
+            records=tuple(sorted((records[k] for k in few), key=lambda record: int(record.config["seed"]))),
+            fields=filled[few[0]],
+            lacking=frozenset(filled[few[0]]).difference(*(written[k] for k in few)),
+        )
+        for numbers in alike.values()
+        for few in _without_repeated_seeds(numbers, records, written)
+    ]
 
 
 def _fields(record: FinishedRecord) -> Fields:
-    config = {**BEFORE_THERE_WAS_A_CHOICE, **record.config, **record.config["options"]}
+    config = {**DEFAULTS_OF_OLD_RECORDS, **record.config, **record.config["options"]}
     config[CHOSEN_BY] = record.summary["selection"]
     return {name: json.dumps(value) for name, value in config.items() if name not in ("seed", "options")}
 
 
-def _filled(written: Sequence[Fields]) -> list[Fields]:
-    """With the fields that a record lacks, as of an earlier version: as the others have it, if they agree."""
+def _with_missing_fields(written: Sequence[Fields]) -> list[Fields]:
+    """Fill the fields that records of an earlier version lack: with the value of the others where these agree."""
     values: dict[str, set[str]] = {}
     for fields in written:
         for name, value in fields.items():
@@ -170,7 +173,7 @@ def _filled(written: Sequence[Fields]) -> list[Fields]:
 def _without_repeated_seeds(
     numbers: Sequence[int], records: Sequence[FinishedRecord], written: Sequence[Fields]
 ) -> list[list[int]]:
-    """A seed counts once: where an earlier version's records have the same ones, they stay apart."""
+    """Count each seed once: records of an earlier version with the same seeds form their own part."""
     seeds = [records[k].config["seed"] for k in numbers]
     if len(set(seeds)) == len(seeds):
         return [list(numbers)]
@@ -181,15 +184,15 @@ def _without_repeated_seeds(
 
 
 def _label(part: _Part, parts: Sequence[_Part]) -> list[str]:
-    """Its variant, and what sets it apart from others of the same: a recipe that changed between versions."""
+    """Return the variant and what differs from other parts of the same variant: a recipe that changed."""
     rivals = [each for each in parts if each.variant == part.variant]
     different = [name for name in part.fields if len({each.fields[name] for each in rivals}) > 1]
     twins = [each for each in rivals if each.fields == part.fields]
     earlier = [name for name in part.fields if name in part.lacking and any(name not in t.lacking for t in twins)]
-    return [*part.variant, *(_in_words(part, name) for name in (*different, *earlier))]
+    return [*part.variant, *(_field_text(part, name) for name in (*different, *earlier))]
 
 
-def _in_words(part: _Part, name: str) -> str:
+def _field_text(part: _Part, name: str) -> str:
     if name in part.lacking:
         return f"recorded without {name}"
     value = json.loads(part.fields[name])

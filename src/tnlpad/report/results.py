@@ -1,7 +1,4 @@
-"""Finished runs in their cells of the paper's tables, and how they compare with the published numbers.
-
-Only runs that differ in nothing but their seed are ever averaged (`groups`): a cell may have several groups.
-"""
+"""Finished runs in the cells of the paper's tables, compared with the published numbers."""
 
 import math
 from collections.abc import Iterable
@@ -9,16 +6,23 @@ from dataclasses import dataclass
 
 from tnlpad.paper.cells import SMOKE, SMOKE_TITLE, TABLES, Cell, Published, cells, identity, identity_of_run
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report.groups import Group, Spread, groups_of
+from tnlpad.report.groups import Group, Spread, groups_of, selection_rules
+from tnlpad.report.words import counted
 
 TITLES = {**TABLES, SMOKE: SMOKE_TITLE}
+MARKS = {
+    "≈": "within two standard errors",
+    "▲": "above the paper by more than two standard errors",
+    "▼": "below the paper by more than two standard errors",
+    "?": "agreement unknown",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Ours minus the paper's, in points, and twice the standard error of that difference: 2·√(s²/n + s_p²/n_p).
+    """Our mean minus the paper's, in points, with twice its standard error: 2·√(s²/n + s_p²/n_p).
 
-    Where the bound cannot be computed, `unknown` says why, and nothing is said about agreement.
+    `unknown` is the reason where that bound cannot be computed.
     """
 
     difference: float
@@ -29,23 +33,47 @@ class Comparison:
     def within(self) -> bool | None:
         return None if self.bound is None else abs(self.difference) <= self.bound
 
+    @property
+    def mark(self) -> str:
+        """A key of `MARKS`."""
+        if self.within is None:
+            return "?"
+        return "≈" if self.within else "▲" if self.difference > 0 else "▼"
+
+    @property
+    def text(self) -> str:
+        """Whether the difference is within the bound, with both numbers, or why that is unknown."""
+        if self.bound is None:
+            return f"unknown: {self.unknown}"
+        answer, sign = ("yes", "≤") if self.within else ("no", ">")
+        return f"{answer}: {abs(self.difference):.2f} {sign} {self.bound:.2f}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A cell of a table and our runs of it, if there are any."""
+    """A cell of a table with the groups of runs that belong to it."""
 
     cell: Cell
     groups: tuple[Group, ...]
 
     @property
     def complete(self) -> bool:
-        """Whether some group by the paper's protocol has as many seeds as the table asks for."""
-        return any(group.papers_way and group.chosen.n >= self.cell.trials for group in self.groups)
+        """Whether a group by the paper's protocol has all the seeds of the table."""
+        return any(group.follows_paper and group.chosen.n >= self.cell.trials for group in self.groups)
 
     @property
     def command(self) -> str:
-        """What runs the seeds that are missing."""
+        """The command that runs the missing seeds."""
         return f"tnlpad reproduce {self.cell.table} --only {self.cell.group} --methods {self.cell.row}"
+
+    def comparison(self, group: Group) -> Comparison | None:
+        """Compare one of the groups with the published number, if there is one."""
+        return None if self.cell.published is None else compare(group.chosen, self.cell.published)
+
+    def n_text(self, group: Group) -> str:
+        """Return the number of seeds, "2 of 5" where some are missing."""
+        n, trials = group.chosen.n, self.cell.trials
+        return f"{n} of {trials}" if n < trials else str(n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,18 +97,16 @@ class TableResults:
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Of every group with a published number."""
-        pairs = ((group, entry.cell.published) for entry in self.entries for group in entry.groups)
-        return [compare(group.chosen, published) for group, published in pairs if published is not None]
+        return comparisons(self.entries)
 
     @property
-    def selections(self) -> list[str]:
-        """The rules by which epochs were chosen: one, unless the runs come from different versions."""
-        return list(dict.fromkeys(group.selection for entry in self.entries for group in entry.groups))
+    def selection(self) -> str:
+        """The rules that chose epochs."""
+        return selection_rules(group for entry in self.entries for group in entry.groups)
 
 
 def compare(ours: Spread, published: Published) -> Comparison:
-    """Whether the difference is more than two standard errors, as far as that can be said."""
+    """Compare our mean with the published one, as far as both have a standard deviation and n."""
     difference = ours.mean - published.mean
     if ours.sd is None or published.std is None or published.n is None:
         reasons = {
@@ -94,8 +120,34 @@ def compare(ours: Spread, published: Published) -> Comparison:
     return Comparison(difference=difference, bound=bound, unknown=None)
 
 
+def comparisons(entries: Iterable[Entry]) -> list[Comparison]:
+    """Compare every group that has a published number."""
+    found = (entry.comparison(group) for entry in entries for group in entry.groups)
+    return [comparison for comparison in found if comparison is not None]
+
+
+def verdict(tables: Iterable[TableResults]) -> str:
+    """Summarise how the runs compare with the paper, in one or two sentences."""
+    marks = [comparison.mark for table in tables for comparison in table.comparisons]
+    if not marks:
+        return "None of these runs belongs to a cell with a published number, so there is nothing to compare."
+    sentences = []
+    if known := len(marks) - marks.count("?"):
+        outside = "".join(f", {marks.count(m)} {word}" for m, word in (("▲", "above"), ("▼", "below")) if m in marks)
+        sentences.append(
+            f"{marks.count('≈')} of {counted(known, 'comparison')} with a published number "
+            f"{'is' if marks.count('≈') == 1 else 'are'} within two standard errors{outside}."
+        )
+    if unknown := marks.count("?"):
+        sentences.append(
+            f"For {unknown}{' more' if known else ''} this is unknown: we have one seed, or the paper states no "
+            "standard deviation or n."
+        )
+    return " ".join(sentences)
+
+
 def table_results(name: str, records: Iterable[FinishedRecord]) -> TableResults:
-    """One table, with every record that belongs to one of its cells."""
+    """Return one table with every record that belongs to one of its cells."""
     by_identity = _by_identity(records)
     return TableResults(
         name=name,
@@ -104,12 +156,12 @@ def table_results(name: str, records: Iterable[FinishedRecord]) -> TableResults:
 
 
 def all_groups(records: Iterable[FinishedRecord]) -> list[Group]:
-    """Every run, whether or not it is in a table."""
+    """Return the groups of all runs, in a table or not."""
     return [group for each in _by_identity(records).values() for group in groups_of(each)]
 
 
 def other_runs(records: Iterable[FinishedRecord]) -> list[tuple[Group, ...]]:
-    """The runs that are in none of the tables, by what they are apart from seed and variant."""
+    """Return the groups of runs that belong to no table, one tuple for each experiment."""
     known = {identity(cell) for name in TITLES for cell in cells(name)}
     return [groups_of(each) for key, each in sorted(_by_identity(records).items()) if key not in known]
 

@@ -1,17 +1,14 @@
-"""What methods keep: of those that pick samples, how many of the labels they learn from are right.
+"""Sample selection: how many of the labels that a method keeps are right, and how many right labels it keeps.
 
-Precision is the share of right labels among those kept, recall the share of the right labels that are kept, each the
-mean over the networks that pick. How many labels of the training part are right is not recorded as such; but an epoch
-that keeps all of them, as the first does by nearly every recipe, says it by its precision. (The summary's share of
-wrong labels will not do: it is that of training and validation part together.) Runs without such an epoch, and those of
-versions that did not record how many were kept, have no recall, and none is guessed.
+Precision is the share of right labels among those kept, recall the share of right labels that are kept. Both are means
+over the networks that select. Records do not hold the number of right training labels, so recall uses the precision of
+an epoch that keeps every label, as nearly every recipe's first epoch does. The summary's share of wrong labels covers
+training and validation together and cannot be used. Without such an epoch, or without recorded counts, recall is None.
 
-Curves are rounded to a hundredth of a percent, which leaves a recall uncertain by about two: one digit is shown.
-
-What the methods keep at the chosen epoch, as Markdown, CSV and LaTeX: a row for each method under each setting.
+Curves are rounded to a hundredth of a percent, which makes recall uncertain by about two: tables show one digit.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -21,19 +18,26 @@ from tnlpad.records.archive import FinishedRecord
 from tnlpad.records.curves import BrokenCurve
 from tnlpad.records.store import RecordError
 from tnlpad.report.groups import Group, Spread
-from tnlpad.report.latex import environment, escape_latex
-from tnlpad.report.plain import csv_of, digits
+from tnlpad.report.paper_tables import rounded
 from tnlpad.report.results import all_groups
-from tnlpad.report.studies import RowKey, as_counted, row_key, set_up, settings_text
-from tnlpad.report.tables import epochs_text, markdown_row
-from tnlpad.report.words import noise_title
+from tnlpad.report.studies import RowKey, experiment_fields, natural_order, row_key, setup_title
+from tnlpad.report.table import Table, TableFiles, latex_file
+from tnlpad.report.words import epochs_text, noise_title, spread_text
 
+NAME = "selection"  # of the files
+TITLE = "Sample selection"
+LEGEND = (
+    "For methods that select samples, at the chosen epoch, in percent. Precision: share of right labels among those "
+    "kept. Recall: share of the right labels that are kept. Kept: share of all labels that are kept. Mean over two "
+    "networks where there are two; mean ± standard deviation over seeds (n − 1); · not recorded. No method is told "
+    "which labels are right."
+)
 QUANTITIES = ("precision", "recall", "kept")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keeping:
-    """One run, epoch after epoch; all of them shares of 1, None where there is nothing to say."""
+    """Shares for one run, epoch by epoch; None where not recorded."""
 
     precision: BrokenCurve
     recall: BrokenCurve
@@ -42,18 +46,17 @@ class Keeping:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Runs that differ in their seed alone, of a method that picks samples."""
+    """A group of runs of a method that selects samples."""
 
     group: Group
     runs: tuple[Keeping, ...]
 
     @cached_property
     def key(self) -> RowKey:
-        """Where its row stands, and what it says."""
         return row_key(self.group)
 
     def chosen(self, quantity: str) -> Spread | None:
-        """At the chosen epoch, over the seeds that have it."""
+        """Return a quantity at the chosen epoch, over the seeds that recorded it."""
         known = []
         for record, run in zip(self.group.records, self.runs, strict=True):
             curve: BrokenCurve = getattr(run, quantity)
@@ -62,39 +65,47 @@ class Kept:
                 known.append(value)
         return Spread.of(known) if known else None
 
+    def text(self, quantity: str) -> str:
+        """Return a quantity with one digit, and with its own n where some seeds did not record it."""
+        spread = self.chosen(quantity)
+        if spread is None:
+            return "·"
+        text = spread_text(spread, digits=1)
+        return text if spread.n == self.group.chosen.n else f"{text} (n {spread.n})"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What can be compared: one dataset, noise, network and set-up of the run."""
+    """Comparable runs: one dataset, noise, network and set of run settings."""
 
-    set_up: str
+    setup: str
     noise: str
     rows: tuple[Kept, ...]
 
     @cached_property
     def title(self) -> str:
-        """The dataset and the noise first."""
-        dataset, _, rest = self.set_up.partition(", ")
+        """The setup with the noise after the dataset."""
+        dataset, _, rest = self.setup.partition(", ")
         return ", ".join(filter(None, (dataset, noise_title(self.noise), rest)))
 
 
 def settings_with_selection(records: Iterable[FinishedRecord]) -> list[Setting]:
-    """All runs of methods that pick samples, those that were set up alike together."""
+    """Return all runs of methods that select samples, by setting."""
     found: dict[tuple[str, str], list[Kept]] = {}
     for group in all_groups(records):
         runs = tuple(map(keeping, group.records))
         if any(run is not None for run in runs):
             nothing = Keeping(precision=(), recall=(), kept=())
             kept = Kept(group=group, runs=tuple(run or nothing for run in runs))
-            found.setdefault((set_up(group), group.records[0].config["noise"]), []).append(kept)
+            found.setdefault((setup_title(group), group.records[0].config["noise"]), []).append(kept)
     return [
-        Setting(set_up=key[0], noise=key[1], rows=tuple(sorted(rows, key=lambda kept: kept.key)))
-        for key, rows in sorted(found.items(), key=lambda item: tuple(map(as_counted, item[0])))
+        Setting(setup=key[0], noise=key[1], rows=tuple(sorted(rows, key=lambda kept: kept.key)))
+        for key, rows in sorted(found.items(), key=lambda item: tuple(map(natural_order, item[0])))
     ]
 
 
 def keeping(record: FinishedRecord) -> Keeping | None:
-    """Of one run; None of a method that picks nothing, and where curves cannot be read."""
+    """Return the shares of one run; None for a method that selects nothing and for unreadable curves."""
     try:
         precisions, sizes = record.curves.selection_precision, record.curves.selection_size
     except RecordError:
@@ -102,11 +113,28 @@ def keeping(record: FinishedRecord) -> Keeping | None:
     if not precisions:
         return None
     train = record.summary.get("samples", {}).get("train")
-    parts = [_of_network(curve, sizes.get(name), train) for name, curve in precisions.items()]
+    parts = [_network_keeping(curve, sizes.get(name), train) for name, curve in precisions.items()]
     return Keeping(**{quantity: _mean([getattr(part, quantity) for part in parts]) for quantity in QUANTITIES})
 
 
-def _of_network(precision: BrokenCurve, size: BrokenCurve | None, train: int | None) -> Keeping:
+def selection_files(found: Sequence[Setting], level: int = 1) -> TableFiles:
+    """Render all settings as one table, under a Markdown heading of this level."""
+    rows = [(setting, kept) for setting in found for kept in setting.rows]
+    table = Table(
+        title=TITLE,
+        note=LEGEND,
+        headings=["method", "data", "chosen epoch", *QUANTITIES, "n"],
+        align="llrrrrr",
+        rows=[_cells(setting, kept) for setting, kept in rows],
+    )
+    return TableFiles(
+        markdown=table.to_markdown(level),
+        latex=latex_file(TITLE, [table.to_latex(f"{TITLE}. {LEGEND}")]),
+        rows=[_plain_row(kept) for _, kept in rows],
+    )
+
+
+def _network_keeping(precision: BrokenCurve, size: BrokenCurve | None, train: int | None) -> Keeping:
     nothing = (None,) * len(precision)
     if size is None or not train:
         return Keeping(precision=precision, recall=nothing, kept=nothing)
@@ -114,7 +142,7 @@ def _of_network(precision: BrokenCurve, size: BrokenCurve | None, train: int | N
     whole = next((share for share, count in pairs if share and count == train), None)
     return Keeping(
         precision=precision,
-        # Rounded shares may give a little more than 1.
+        # Rounded shares may give slightly more than 1.
         recall=tuple(
             None if whole is None or count is None else min(1.0, (share or 0.0) * count / (whole * train))
             for share, count in pairs
@@ -124,67 +152,20 @@ def _of_network(precision: BrokenCurve, size: BrokenCurve | None, train: int | N
 
 
 def _mean(curves: Sequence[BrokenCurve]) -> BrokenCurve:
-    """Over the networks that have a value: one that picked nothing has no precision."""
+    """Average over the networks that have a value: one that keeps nothing has no precision."""
     columns = ([value for value in column if value is not None] for column in zip(*curves, strict=True))
     return tuple(fmean(known) if known else None for known in columns)
 
 
-NAME = "selection"  # of its files
-TITLE = "What the methods keep"
-LEGEND = (
-    "Of methods that pick the samples they learn from, at the chosen epoch, in percent: precision, the share of right "
-    "labels among those kept; recall, the share of the right labels that is kept; and the share of all labels that is "
-    "kept. Of two networks their mean. Mean ± standard deviation over seeds (n − 1); · where it is not recorded. No "
-    "method sees which labels are right."
-)
-HEADINGS = ("method", "data", "chosen epoch", *QUANTITIES, "n")
+def _cells(setting: Setting, kept: Kept) -> list[str]:
+    texts = map(kept.text, QUANTITIES)
+    return [kept.key.title, setting.title, epochs_text(kept.group.epochs), *texts, str(kept.group.chosen.n)]
 
 
-def selection_text(spread: Spread | None, n: int) -> str:
-    """With one digit, and with its own n where not all seeds have it."""
-    if spread is None:
-        return "·"
-    text = f"{spread.mean:.1f}" if spread.sd is None else f"{spread.mean:.1f} ± {spread.sd:.1f}"
-    return text if spread.n == n else f"{text} (n {spread.n})"
-
-
-def selection_markdown(found: Sequence[Setting], level: int = 1) -> str:
-    """Under a heading of this level."""
-    head = [f"{'#' * level} {TITLE}", "", LEGEND, ""]
-    rows = [HEADINGS, ("---", "---", *["---:"] * (len(HEADINGS) - 2)), *_rows(found)]
-    return "\n".join([*head, *map(markdown_row, rows), ""])
-
-
-def selection_latex(found: Sequence[Setting]) -> str:
-    """A table environment, without any package."""
-    rows = (map(escape_latex, row) for row in _rows(found))
-    head = f"% {TITLE}. Written by `tnlpad report` from records; needs no package."
-    return "\n".join([head, *environment(f"{TITLE}. {LEGEND}", HEADINGS[1:], rows, words=2)]) + "\n"
-
-
-def selection_csv(found: Sequence[Setting]) -> str:
-    """A line for each group of runs."""
-    return csv_of(selection_rows(found))
-
-
-def selection_rows(found: Sequence[Setting]) -> list[dict[str, Any]]:
-    """As plain data: one for each group of runs; shares in percent."""
-    return [_plain(kept) for setting in found for kept in setting.rows]
-
-
-def _rows(found: Sequence[Setting]) -> Iterator[tuple[str, ...]]:
-    for setting in found:
-        for kept in setting.rows:
-            n = kept.group.chosen.n
-            texts = (selection_text(kept.chosen(quantity), n) for quantity in QUANTITIES)
-            yield kept.key.title, setting.title, epochs_text(kept.group.epochs), *texts, str(n)
-
-
-def _plain(kept: Kept) -> dict[str, Any]:
-    group, first = kept.group, kept.group.records[0]
+def _plain_row(kept: Kept) -> dict[str, Any]:
+    group = kept.group
     row = {
-        **{name: first.config[name] for name in ("dataset", "noise", "method", "network")},
-        "settings": settings_text(first.settings),
+        **experiment_fields(group.records[0]),
         "variant": group.label,
         "selection": group.selection,
         "chosen_epochs": epochs_text(group.epochs),
@@ -194,7 +175,7 @@ def _plain(kept: Kept) -> dict[str, Any]:
     }
     for quantity in QUANTITIES:
         spread = kept.chosen(quantity)
-        row[f"{quantity}_mean"] = digits(spread.mean) if spread else None
-        row[f"{quantity}_sd"] = digits(spread.sd) if spread else None
+        row[f"{quantity}_mean"] = rounded(spread.mean) if spread else None
+        row[f"{quantity}_sd"] = rounded(spread.sd) if spread else None
         row[f"{quantity}_n"] = spread.n if spread else 0
     return row

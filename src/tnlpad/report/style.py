@@ -1,10 +1,9 @@
-"""One look for every figure: in print, in a file of its own, and inside a page in light and dark.
+"""Matplotlib style of the report's figures, and the line style of each method.
 
-Figures are drawn by matplotlib without pyplot, so that no global state is touched, and in the colours of `COLOURS` for
-white paper, or of `looks` where lines are methods. Files keep those colours. Inside a page each of them becomes a CSS
-variable, so that the page decides; the `stylesheet()` of either has values for light, dark and print. Text stays text.
-Colours are told apart by colour-blind eyes (the hues of Okabe and Ito, darkened until thin lines and words are legible
-on white), and never carry a meaning alone: lines also differ in dashes or are labelled where they end.
+Figures are drawn without pyplot, so no global state changes, in the light colours of `COLOURS` or `METHOD_STYLES`.
+Files keep these colours. Inside a page each becomes a CSS variable, and `stylesheet()` has its values for light pages,
+dark pages and print. Text stays text. The hues of Okabe and Ito, darkened until thin lines and words are legible on
+white, suit colour-blind readers. Lines also differ in dashes or carry a label at their end.
 
 The same figure always gives the same bytes: no dates, no version numbers, no random ids.
 """
@@ -25,11 +24,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tnlpad.atomic_files import write_by_rename
-from tnlpad.report import looks
+from tnlpad.report.figures import push_apart
 
 FileFormat = Literal["svg", "pdf"]
 
-# By the name of its CSS variable: on white, and on dark.
+# CSS variable: colour on light pages, colour on dark pages.
 COLOURS = {
     "paper": ("#fffffe", "#14171b"),
     "ink": ("#1c1f24", "#e8eaed"),
@@ -43,12 +42,11 @@ COLOURS = {
     "best": ("#c8102e", "#ff7b85"),
 }
 PAPER, INK, SOFT, GRID, PLAIN, W, SIGMA, GAMMA, GRADIENT, BEST = (light for light, _ in COLOURS.values())
-# On fills of our own, which are light on every page.
+# Text on filled cells, which are light on every page.
 ON_FILL, FILL_LOW, FILL_HIGH = "#111418", "#eef3f8", "#6fa8d6"
 
-# A column of text in a paper, and about the width of a phone, so that letters are legible on both.
-WIDTH_INCHES = 5.8
-PAGE_REM_PER_INCH = 7.2  # at this size letters are as large as those of the page's text
+WIDTH_INCHES = 5.8  # a text column of a paper, and about the width of a phone
+PAGE_REM_PER_INCH = 7.2  # makes letters as large as the page's text
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
@@ -83,19 +81,63 @@ STYLE: dict[Any, Any] = {
     "image.composite_image": False,
     "figure.constrained_layout.h_pad": 0.07,
 }
-DOTS_PER_INCH = 220  # of what is drawn as pixels: thousands of points
+DOTS_PER_INCH = 220  # of rasterised parts, such as thousands of points
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodStyle:
+    """Style of a method's curve. `dashes` is SVG's stroke-dasharray."""
+
+    light: str
+    dark: str
+    dashes: str = ""
+    width: float = 1.5
+
+
+METHOD_STYLES = {
+    "standard": MethodStyle(light="#b34700", dark="#f0883e", dashes="7 2 1.5 2", width=2.2),
+    "standard_2x": MethodStyle(light="#6b6f76", dark="#a9afb8", dashes="7 2 1.5 2"),
+    "coteaching": MethodStyle(light="#00755c", dark="#45c9a0", dashes="5 2"),
+    "coteaching_plus": MethodStyle(light="#4d7c00", dark="#a3cf52", dashes="2 2"),
+    "jocor": MethodStyle(light="#8e3a80", dark="#df93d2", dashes="8 2.5"),
+    "sigua": MethodStyle(light="#8a6500", dark="#e3b341", dashes="1.5 1.5"),
+    "cnlcu": MethodStyle(light="#b5175a", dark="#f58ab5", dashes="4 1.5 1 1.5"),
+    "cnlcu_hard": MethodStyle(light="#7a4f3a", dark="#cfa890", dashes="4 1.5"),
+    "adacorr": MethodStyle(light="#00707d", dark="#4fcfdd", dashes="10 2"),
+    "cdr": MethodStyle(light="#57578f", dark="#adade6", dashes="3 1.5"),
+    "decomposition": MethodStyle(light="#3848a8", dark="#a0a9ee", dashes="6 3"),
+    "decomposition+gamma": MethodStyle(light="#2e7031", dark="#86ca89", dashes="2.5 2"),
+    "self": MethodStyle(light="#7a3b12", dark="#e0a070", dashes="9 2 2 2"),
+    "self+tnlpad": MethodStyle(light="#5b3cc4", dark="#b9a6f7", dashes="9 2"),
+    "dividemix": MethodStyle(light="#c9211e", dark="#ff8a80", dashes="12 2.5"),
+    "dividemix+tnlpad": MethodStyle(light="#1f6f8b", dark="#7cc7e0", dashes="6 2"),
+    "tnlpad": MethodStyle(light="#0062a3", dark="#62b6f0", width=2.8),
+}
+METHOD_ALIASES = {"decomposition+gamma+sigma": "tnlpad"}
+OTHER_METHOD = MethodStyle(light="#1c1f24", dark="#e8eaed", dashes="3 3")
+
+
+def method_style(row: str) -> MethodStyle:
+    """Return the style of a method or of a row of a paper's table."""
+    return METHOD_STYLES.get(METHOD_ALIASES.get(row, row), OTHER_METHOD)
+
+
+def method_variable(row: str) -> str:
+    """Return the CSS variable of a method's colour."""
+    name = METHOD_ALIASES.get(row, row)
+    return f"--m-{name.replace('+', '-')}" if name in METHOD_STYLES else "--m-other"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """How a series looks wherever it occurs."""
+    """Style of a series in matplotlib."""
 
     label: str
     colour: str
     dashes: Any = "-"
 
     def options(self) -> dict[str, Any]:
-        """For `Axes.plot`."""
+        """Return keyword arguments for `Axes.plot`."""
         return {"color": self.colour, "linestyle": self.dashes, "label": self.label}
 
 
@@ -105,13 +147,13 @@ SIGMA_LINE = Line(label="σ", colour=SIGMA)
 GAMMA_LINE = Line(label="γ", colour=GAMMA, dashes=(0, (1.2, 1.2)))
 
 
-def new_figure(height_inches: float, width_inches: float = WIDTH_INCHES) -> Figure:
-    """An empty figure; call it, and draw, within `mpl.rc_context(STYLE)`."""
-    return Figure(figsize=(width_inches, height_inches), layout="constrained")
+def new_figure(height_inches: float) -> Figure:
+    """Return an empty figure. Call this, and draw, within `mpl.rc_context(STYLE)`."""
+    return Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
 
 
 def panels(count: int, row_inches: float, below_inches: float = 0.0) -> tuple[Figure, list[Axes]]:
-    """Axes in rows of two; a single one has the width for itself, and so has the last of an odd number."""
+    """Return axes in rows of two; the last one of an odd number takes the full width."""
     columns = min(2, count)
     rows = math.ceil(count / columns)
     figure = new_figure(row_inches * rows + below_inches)
@@ -123,20 +165,20 @@ def panels(count: int, row_inches: float, below_inches: float = 0.0) -> tuple[Fi
 
 
 def legend_below(figure: Figure, lines: Sequence[Line], columns: int, *others: Artist) -> None:
-    """One legend for all panels, outside of them."""
+    """Add one legend for all panels below them."""
     handles: list[Artist] = [Line2D([], [], **line.options()) for line in lines]
     figure.legend(handles=[*handles, *others], loc="outside lower center", ncols=columns, handlelength=2.6)
 
 
 def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]], size: float = 10.5) -> None:
-    """Write labels right of the axes, each at the height (in data) of its line's end, pushed apart where they collide.
+    """Write labels right of the axes at the height of each line's end, moved apart where they collide.
 
     Args:
-        axes: Its limits must be final.
-        labels: Text, height and colour.
-        size: Of the letters, in points.
+        axes: Axes with final limits.
+        labels: Text, height in data units, and colour.
+        size: Font size in points.
     """
-    figure = axes.figure.figure  # the whole one, also where the axes are in a part of it
+    figure = axes.figure.figure  # the top-level figure, also for axes in a subfigure
     texts = [
         axes.annotate(
             text,
@@ -152,72 +194,49 @@ def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]], size: float
         )
         for text, _, colour in labels
     ]
-    figure.draw_without_rendering()  # makes room for the texts, and only then the axes' height is known
+    figure.draw_without_rendering()  # the axes' height is known only after the layout has made room for the texts
     points = axes.get_window_extent().height * 72 / figure.dpi
     wanted = [float(axes.transAxes.inverted().transform(axes.transData.transform((1, y)))[1]) for _, y, _ in labels]
-    for text, height in zip(texts, spread(wanted, apart=1.2 * size / points), strict=True):
+    placed = push_apart(wanted, apart=1.2 * size / points, low=-math.inf, high=1.0)
+    for text, height in zip(texts, placed, strict=True):
         text.xy = (1, height)
 
 
-def spread(heights: Sequence[float], apart: float, top: float = 1.0) -> list[float]:
-    """The same heights in the same order, moved until neighbours are `apart` and none is above `top`."""
-    order = sorted(range(len(heights)), key=heights.__getitem__)
-    placed = [heights[k] for k in order]
-    for k in range(1, len(placed)):
-        placed[k] = max(placed[k], placed[k - 1] + apart)
-    limit = top
-    for k in reversed(range(len(placed))):  # the topmost must stay inside, and those below may have to give way again
-        placed[k] = min(placed[k], limit)
-        limit = placed[k] - apart
-    result = [0.0] * len(heights)
-    for k, height in zip(order, placed, strict=True):
-        result[k] = height
-    return result
-
-
 def letter(number: int) -> str:
-    """(a), (b), …: panels are spoken of by these."""
+    """Return (a), (b), … for panel 0, 1, …"""
     return f"({chr(ord('a') + number)})"
 
 
-# Out of matplotlib ----------------------------------------------------------------------------------------------------
+# Output --------------------------------------------------------------------------------------------------------------
 
 
 def save_figure(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as a file, by rename.
-
-    Args:
-        figure: Drawn in this module's style.
-        path: Ending in `.svg` or `.pdf`; without either, both are written.
-
-    Returns:
-        The files written.
-    """
-    known: tuple[FileFormat, ...] = ("svg", "pdf")
-    wanted = [kind for kind in known if path.suffix == f".{kind}"]
-    files = {path: wanted[0]} if wanted else {path.with_name(f"{path.name}.{kind}"): kind for kind in known}
-    for file, kind in files.items():
-        write_by_rename(file, _content(figure, kind, salt=file.stem))
-    return list(files)
+    """Write PATH.svg and PATH.pdf, each by rename, and return both paths."""
+    kinds: tuple[FileFormat, ...] = ("svg", "pdf")
+    files = []
+    for kind in kinds:
+        files.append(path.with_name(f"{path.name}.{kind}"))
+        write_by_rename(files[-1], _content(figure, kind, salt=path.name))
+    return files
 
 
 def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
-    """A figure as an element of a page, in the page's colours and font and at most as large as reads well.
+    """Return a figure as an SVG element that uses the page's colours and font.
 
     Args:
         figure: Drawn in this module's style.
-        name: Distinguishes the figure's ids from those of other figures in the page.
-        title: Read out by screen readers, and shown by browsers on hover.
-        description: What the figure says, in words, for those who do not see it.
+        name: Prefix of the element's ids, unique in the page.
+        title: Read by screen readers, and shown on hover.
+        description: The content in words, for screen readers.
     """
     svg = _content(figure, "svg", salt=name, transparent=True).decode()
     opening, body = svg[svg.index("<svg") :].split(">", 1)
     width_rem = PAGE_REM_PER_INCH * figure.get_figwidth()
     view_box = re.search(r'viewBox="([^"]+)"', opening)
     assert view_box, "matplotlib always writes a viewBox"
-    # What belongs to a file of its own goes, and so do ids that nothing refers to.
+    # The page has its own style, and unused ids would repeat between figures.
     body = re.sub(r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
-    body = _in_the_pages_colours(_without_idle_ids(body))
+    body = _with_page_colours(_without_unused_ids(body))
     return (
         f'<svg class="figure" viewBox="{view_box[1]}" style="max-width: {width_rem:.1f}rem" role="img" '
         f'aria-labelledby="{name}-title {name}-description">'
@@ -227,35 +246,32 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
 
 
 def stylesheet() -> str:
-    """The values of the colours' variables for light pages, dark ones and print."""
-
-    def values(index: int) -> str:
-        return " ".join(f"--{name}: {shades[index]};" for name, shades in COLOURS.items())
-
-    light = values(0)
+    """Return CSS variables of all colours for light pages, dark pages and print."""
+    shades = {f"--{name}": pair for name, pair in COLOURS.items()}
+    shades |= {method_variable(name): (each.light, each.dark) for name, each in METHOD_STYLES.items()}
+    shades["--m-other"] = (OTHER_METHOD.light, OTHER_METHOD.dark)
+    light, dark = (" ".join(f"{name}: {pair[k]};" for name, pair in shades.items()) for k in (0, 1))
     return (
-        f":root {{ {light} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {values(1)} }} }}\n"
+        f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
         f"@media print {{ :root {{ {light} }} }}\n"
     )
 
 
 def _content(figure: Figure, kind: FileFormat, salt: str, transparent: bool = False) -> bytes:
     stream = io.BytesIO()
-    # Neither the time nor the version of the program that drew it.
-    nothing = {"svg": ("Date", "Creator", "Format", "Type"), "pdf": ("CreationDate", "Creator", "Producer")}[kind]
+    omitted = {"svg": ("Date", "Creator", "Format", "Type"), "pdf": ("CreationDate", "Creator", "Producer")}[kind]
     with mpl.rc_context({**STYLE, "svg.hashsalt": salt}):
-        figure.savefig(stream, format=kind, dpi=DOTS_PER_INCH, transparent=transparent, metadata=dict.fromkeys(nothing))
+        figure.savefig(stream, format=kind, dpi=DOTS_PER_INCH, transparent=transparent, metadata=dict.fromkeys(omitted))
     return stream.getvalue()
 
 
-def _in_the_pages_colours(svg: str) -> str:
-    variables = {look.light: f"var({looks.variable(name)}, {look.light})" for name, look in looks.LOOKS.items()}
+def _with_page_colours(svg: str) -> str:
+    variables = {each.light: f"var({method_variable(name)}, {each.light})" for name, each in METHOD_STYLES.items()}
     variables |= {light: f"var(--{name}, {light})" for name, (light, _) in COLOURS.items()}
     return re.sub("|".join(map(re.escape, variables)), lambda found: variables[found[0]], svg)
 
 
-def _without_idle_ids(svg: str) -> str:
-    """An id must occur once in a page, and matplotlib numbers axes and lines alike in every figure: keep those used."""
+def _without_unused_ids(svg: str) -> str:
+    """Remove ids that nothing refers to: matplotlib gives axes and lines the same ids in every figure."""
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
     return re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", svg)

@@ -1,6 +1,11 @@
-"""Names as readers know them, for the names that records and cells have."""
+"""Names and numbers as text: titles of methods and datasets, accuracies, differences, ranges."""
 
-from tnlpad.paper.cells import NETWORKS
+from typing import TYPE_CHECKING
+
+from tnlpad.paper.cells import NETWORKS, Published
+
+if TYPE_CHECKING:
+    from tnlpad.report.groups import Spread
 
 METHODS = {
     "standard": "Standard",
@@ -46,30 +51,26 @@ NETWORK_TITLES = {
     "imagenet_resnet50": "ResNet-50 (ImageNet)",
     "small_cnn": "small CNN",
 }
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 run", "1,440 runs"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+MINUS = "−"
 
 
 def method_title(name: str) -> str:
-    """A method, or a row of a table."""
+    """Return the title of a method or of a row of a paper's table."""
     return METHODS.get(name, name)
 
 
 def dataset_title(name: str) -> str:
-    """As people write it."""
+    """Return a dataset's name as commonly written."""
     return DATASETS.get(name, name)
 
 
 def network_title(name: str) -> str:
-    """As people write it."""
+    """Return a network's name as commonly written."""
     return NETWORK_TITLES.get(name, name)
 
 
 def noise_title(noise: str) -> str:
-    """`symmetric:0.4`, or `symmetric-0.4` as cells write it, as "symmetric 40 %", the last two never parted."""
+    """Return `symmetric:0.4`, or `symmetric-0.4`, as "symmetric 40 %" with a no-break space."""
     kind, _, argument = noise.replace(":", "-").partition("-")
     try:
         return f"{kind} {100 * float(argument):g}\u00a0%"
@@ -78,7 +79,7 @@ def noise_title(noise: str) -> str:
 
 
 def column_title(column: str) -> str:
-    """A column of a paper's table: noise, network and noise, or a dataset with its labels."""
+    """Return the heading of a paper's column: noise, network and noise, or dataset and label set."""
     *network, noise = column.split("/")
     if network:
         return f"{network_title(network[0])}, {noise_title(noise)}"
@@ -89,6 +90,40 @@ def column_title(column: str) -> str:
 
 
 def group_title(dataset: str, column: str) -> str:
-    """Where in a table a cell stands, such as "CIFAR-10, symmetric 40 %"."""
+    """Return the title of a column with its dataset, such as "CIFAR-10, symmetric 40 %"."""
     title = column_title(column)
     return title if title.startswith(dataset_title(dataset)) else f"{dataset_title(dataset)}, {title}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 run", "1,440 runs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return 0.8266 as "82.7 %" with a no-break space."""
+    return f"{100 * share:.{digits}f}\u00a0%"
+
+
+def spread_text(spread: "Spread | Published", digits: int = 2) -> str:
+    """Return "98.95 ± 0.12", or the mean alone where there is no standard deviation."""
+    sd = spread.std if isinstance(spread, Published) else spread.sd
+    mean = f"{spread.mean:.{digits}f}"
+    return mean if sd is None else f"{mean} ± {sd:.{digits}f}"
+
+
+def signed(points: float) -> str:
+    """Return a difference with its sign, and 0.00 without one."""
+    text = f"{points:+.2f}"
+    return "0.00" if float(text) == 0 else text.replace("-", MINUS)
+
+
+def epochs_text(epochs: tuple[int, int]) -> str:
+    """Return one epoch, or the first and the last: "12–37"."""
+    low, high = epochs
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def value_text(value: object) -> str:
+    """Return the value of a setting as the command line writes it."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()

@@ -1,15 +1,15 @@
-"""A report as files: the page, every table as Markdown, CSV and LaTeX, every figure as SVG and PDF.
+"""Write a report: the page, every table as Markdown, CSV and LaTeX, every figure as SVG and PDF.
 
     index.html
-    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (other: runs that are in none of the paper's tables;
-                                                          selection: what methods keep that pick samples)
+    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (other: runs outside the paper's tables;
+                                                          selection: sample selection)
     figures/NAME.svg  figures/NAME.pdf
 
-Each file is written whole or not at all, the page last, so that it never speaks of a file that is not there. Whatever
-else lies in the folder is left alone.
+Files are written by rename, and the page last, so that it never refers to a missing file. Other files in the folder
+stay as they are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,42 +20,23 @@ from tnlpad.atomic_files import write_by_rename
 from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.records.store import RecordError
-from tnlpad.report.datasets import DatasetFacts
-from tnlpad.report.drawings import DRAWINGS, inline_svg, save_figure
-from tnlpad.report.latex import latex
-from tnlpad.report.markdown import markdown
-from tnlpad.report.plain import csv_text
-from tnlpad.report.results import TITLES, TableResults, table_results
+from tnlpad.report import selection, studies
+from tnlpad.report.drawings import DRAWINGS
+from tnlpad.report.paper_tables import paper_table_files
+from tnlpad.report.results import TITLES, table_results
 from tnlpad.report.results_page import Contents, FigureOnPage, results_page
-from tnlpad.report.selection import NAME as SELECTION
-from tnlpad.report.selection import Setting, selection_csv, selection_latex, selection_markdown, settings_with_selection
-from tnlpad.report.studies import NAME as OTHER
-from tnlpad.report.studies import Study, studies, studies_csv, studies_latex, studies_markdown
-
-FORMATS: dict[str, Callable[[TableResults], str]] = {"md": markdown, "csv": csv_text, "tex": latex}
-STUDY_FORMATS: dict[str, Callable[[Sequence[Study]], str]] = {
-    "md": studies_markdown,
-    "csv": studies_csv,
-    "tex": studies_latex,
-}
-SELECTION_FORMATS: dict[str, Callable[[Sequence[Setting]], str]] = {
-    "md": selection_markdown,
-    "csv": selection_csv,
-    "tex": selection_latex,
-}
+from tnlpad.report.style import inline_svg, save_figure
+from tnlpad.report.table import Table, TableFiles
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What was written, and what it was made of."""
+    """The files of a report, and what they were made from. `tables` are the files in tables/ by name."""
 
     page: Path
     files: tuple[Path, ...]
-    tables: tuple[TableResults, ...]
-    studies: tuple[Study, ...]
-    selection: tuple[Setting, ...]
-    figures: tuple[FigureOnPage, ...]
-    problems: tuple[Problem, ...]
+    tables: Mapping[str, TableFiles]
+    contents: Contents
 
 
 def write_report(
@@ -64,37 +45,37 @@ def write_report(
     problems: Sequence[Problem],
     *,
     tables: Sequence[str] = (),
-    datasets: Sequence[DatasetFacts] = (),
+    datasets: Table | None = None,
     extras: Mapping[str, Mapping[str, Any]] | None = None,
     command: str = "tnlpad report",
 ) -> Report:
-    """Write everything into a folder.
+    """Write a report into a folder.
 
     Args:
         out: The folder, which exists.
         records: The runs to report on.
-        problems: Records that were left out: the page says so.
-        tables: Names of tables to write, whether or not they have runs, and nothing of runs that are in none; by
-            default those that have some, the names of the others in the overview, a table of all other runs and one
-            of what methods keep.
-        datasets: For the summary of datasets.
-        extras: By figure, what was computed for it beside the runs.
-        command: What makes this report again.
+        problems: Records that were left out; the page lists them.
+        tables: Paper's tables to write, with or without runs, and nothing else. By default: those with runs, a table of
+            all other runs, and one of sample selection.
+        datasets: Summary of the datasets.
+        extras: Computed data by figure, beside the runs.
+        command: The command that makes this report.
     """
     drawable, unreadable = _with_curves(records)
     results = [table_results(name, records) for name in tables or _all_tables(records)]
-    files = []
-    for table in results:
-        if table.filled or tables:
-            texts = {ending: text(table) for ending, text in FORMATS.items()}
-            files += _write_table(out / "tables", table.name, texts)
-    others = [] if tables else studies(records)
+    others = [] if tables else studies.studies(records)
+    selecting = [] if tables else selection.settings_with_selection(drawable)
+    table_files = {table.name: paper_table_files(table) for table in results if table.filled or tables}
     if others:
-        files += _write_table(out / "tables", OTHER, {ending: text(others) for ending, text in STUDY_FORMATS.items()})
-    selection = [] if tables else settings_with_selection(drawable)
-    if selection:
-        texts = {ending: text(selection) for ending, text in SELECTION_FORMATS.items()}
-        files += _write_table(out / "tables", SELECTION, texts)
+        table_files[studies.NAME] = studies.studies_files(others)
+    if selecting:
+        table_files[selection.NAME] = selection.selection_files(selecting)
+    files = []
+    for name, texts in table_files.items():
+        for suffix, text in texts.by_suffix.items():
+            files.append(out / "tables" / f"{name}.{suffix}")
+            files[-1].parent.mkdir(parents=True, exist_ok=True)
+            write_by_rename(files[-1], text.encode())
     figures = []
     for name in DRAWINGS:
         figure, written, problem = _figure(name, out / "figures", drawable, extras or {})
@@ -106,76 +87,48 @@ def write_report(
         problems=(*problems, *unreadable),
         tables=results,
         studies=others,
-        selection=selection,
+        selection=selecting,
         figures=figures,
         datasets=datasets,
         command=command,
     )
     page = out / "index.html"
     write_by_rename(page, results_page(contents).encode())
-    return Report(
-        page=page,
-        files=(page, *files),
-        tables=tuple(results),
-        studies=tuple(others),
-        selection=tuple(selection),
-        figures=tuple(figures),
-        problems=tuple(contents.problems),
-    )
+    return Report(page=page, files=(page, *files), tables=table_files, contents=contents)
 
 
 def _all_tables(records: Sequence[FinishedRecord]) -> list[str]:
-    """Those of the paper, and the trial grid if it was run."""
+    """Return the paper's tables, and the smoke grid if it was run."""
     return [name for name in TITLES if name != SMOKE or table_results(name, records).filled]
 
 
 def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord], list[Problem]]:
-    """A run whose epochs are damaged still has its summary: it counts in tables and is missing from figures."""
+    """Return the runs with readable curves. The others count in tables, and are missing from figures."""
     drawable, problems = [], []
     for record in records:
         try:
             _ = record.curves
         except RecordError as error:
-            reason = f"its curves alone, since its numbers are whole: {error}"
+            reason = f"curves unreadable, final numbers used: {error}"
             problems.append(Problem(kind="damaged", path=record.source, reason=reason))
         else:
             drawable.append(record)
     return drawable, problems
 
 
-def _write_table(folder: Path, name: str, texts: Mapping[str, str]) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for ending, text in texts.items():
-        files.append(folder / f"{name}.{ending}")
-        write_by_rename(files[-1], text.encode())
-    return files
-
-
 def _figure(
     name: str, folder: Path, records: Sequence[FinishedRecord], extras: Mapping[str, Mapping[str, Any]]
 ) -> tuple[FigureOnPage, list[Path], Problem | None]:
-    drawing, problem = DRAWINGS[name], None
-    figure, findings = None, ""
+    drawing, figure, findings, problem = DRAWINGS[name], None, "", None
     try:
         figure = drawing.draw(records, extras)
         findings = drawing.findings(records, extras) if figure is not None else ""
-    except (KeyError, TypeError, ValueError, IndexError) as error:  # a file by a hand or a version that is not ours
+    except (KeyError, TypeError, ValueError, IndexError) as error:  # data of another version, or edited by hand
         figure, reason = None, f"the figure {name} cannot be drawn from it ({type(error).__name__}: {error})"
         problem = Problem(kind="damaged", path=Path(f"{name}.json"), reason=reason)
-    files: list[Path] = []
-    svg = None
-    if figure is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        files = save_figure(figure, folder / name)
-        svg = Markup(inline_svg(figure, name, drawing.title, findings or drawing.caption))  # built from our own words
-    on_page = FigureOnPage(
-        name=name,
-        title=drawing.title,
-        caption=drawing.caption,
-        needs=drawing.needs,
-        command=drawing.command or f"tnlpad reproduce {name}",
-        findings=findings,
-        svg=svg,
-    )
-    return on_page, files, problem
+    if figure is None:
+        return FigureOnPage(name=name, drawing=drawing, findings="", svg=None), [], problem
+    folder.mkdir(parents=True, exist_ok=True)
+    files = save_figure(figure, folder / name)
+    svg = Markup(inline_svg(figure, name, drawing.title, findings or drawing.caption))  # escaped there
+    return FigureOnPage(name=name, drawing=drawing, findings=findings, svg=svg), files, None

@@ -4,18 +4,20 @@ from itertools import pairwise
 import pytest
 import torch
 
-from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, PowerDecay, StepDecay
+from tnlpad.core.penalties import ExponentialDecay, PowerDecay, StepDecay
 from tnlpad.methods.tnlpad import TnlpadConfig
 from tnlpad.paper.cells import FAMILIES
-from tnlpad.report.drawings.beta import C2_VALUES, DRAWING, FACTORS, STEP_EPOCHS, beta1, beta2, beta2_of_run, power
+from tnlpad.report.drawings.beta import BETA1, C2_DASHES, DRAWING, gamma_penalty, gamma_penalty_of_run
+
+EPOCHS = 100
+TIMES = range(1, EPOCHS + 1)
 
 
 def test_it_shows_the_formulas():
     (axes,) = DRAWING.draw([], {}).axes
     drawn = [line.get_xydata().tolist() for line in axes.get_lines()]
-    times = range(1, 101)
-    assert drawn == [[[t, power(t, c2)] for t in times] for c2 in (0.2, 0.6, 0.8, 1.5, 2.0)] + [
-        [[t, beta1(t)] for t in times]
+    assert drawn == [[[t, PowerDecay(c2)(t)] for t in TIMES] for c2 in (0.2, 0.6, 0.8, 1.5, 2.0)] + [
+        [[t, 1e-4 * t] for t in TIMES]
     ]
     assert axes.get_yscale() == "log"
 
@@ -24,39 +26,20 @@ def test_every_line_is_named_where_it_ends():
     figure = DRAWING.draw([], {})
     figure.draw_without_rendering()
     (axes,) = figure.axes
-    assert [text.get_text() for text in axes.texts] == [f"β2, c2 = {c2}" for c2 in C2_VALUES] + ["β1"]
+    assert [text.get_text() for text in axes.texts] == [f"β2, c2 = {c2}" for c2 in C2_DASHES] + ["β1"]
     boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in pairwise(boxes))
 
 
 def test_lines_of_one_colour_differ_in_dashes():
-    assert len({str(dashes) for dashes in C2_VALUES.values()}) == len(C2_VALUES)
-
-
-EPOCHS = 100
-TIMES = range(1, EPOCHS + 1)
-PENALTIES = {
-    "constant": Constant(),
-    "linear": LinearDecay(EPOCHS),
-    "power": PowerDecay(0.6),
-    "exponential": ExponentialDecay(),
-    "step": StepDecay(),
-}
-
-
-@pytest.mark.parametrize("c2", [0.2, 0.6, 0.8, 1.5, 2.0])
-def test_the_strengths_are_those_that_training_uses(c2):
-    assert [power(t, c2) for t in TIMES] == [PowerDecay(c2)(t) for t in TIMES]
-    assert [beta1(t) for t in TIMES] == [LinearGrowth()(t) for t in TIMES]
+    assert len({str(dashes) for dashes in C2_DASHES.values()}) == len(C2_DASHES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_so_are_the_families(family):
-    drawn = [beta2(family, t, c2=0.6, epochs=EPOCHS) for t in TIMES]
-    assert drawn == [PENALTIES[family](t) for t in TIMES]
-    trained = TnlpadConfig(gamma_family=family, c2=0.6).gamma_penalty(EPOCHS)
-    assert drawn == [trained(t) for t in TIMES]
-    assert drawn[0] == 1
+def test_the_families_are_those_of_training(family):
+    drawn, trained = gamma_penalty(family, c2=0.6, epochs=EPOCHS), TnlpadConfig(gamma_family=family, c2=0.6)
+    assert [drawn(t) for t in TIMES] == [trained.gamma_penalty(EPOCHS)(t) for t in TIMES]
+    assert drawn(1) == 1
 
 
 @pytest.mark.parametrize(
@@ -72,12 +55,12 @@ def test_so_are_the_families(family):
 def test_values_computed_elsewhere(c2, values):
     digits = 3 if c2 < 1 else 4
     for epoch, value in values.items():
-        assert round(power(epoch, c2), digits) == pytest.approx(value, abs=1e-12)
+        assert round(PowerDecay(c2)(epoch), digits) == pytest.approx(value, abs=1e-12)
 
 
 def test_beta1_grows_to_a_hundredth():
-    assert beta1(1) == pytest.approx(1e-4)
-    assert beta1(100) == pytest.approx(0.01)
+    assert BETA1(1) == pytest.approx(1e-4)
+    assert BETA1(100) == pytest.approx(0.01)
 
 
 def scheduled(make):
@@ -102,25 +85,25 @@ def scheduled(make):
             lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=1.0, end_factor=0.0, total_iters=EPOCHS),
         ),
         ("power", lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda k: (k + 1) ** -0.6)),
-        ("exponential", lambda o: torch.optim.lr_scheduler.ExponentialLR(o, FACTORS["exponential"])),
-        ("step", lambda o: torch.optim.lr_scheduler.StepLR(o, STEP_EPOCHS, FACTORS["step"])),
+        ("exponential", lambda o: torch.optim.lr_scheduler.ExponentialLR(o, ExponentialDecay().factor)),
+        ("step", lambda o: torch.optim.lr_scheduler.StepLR(o, StepDecay().every, StepDecay().factor)),
     ],
 )
 def test_the_families_are_torchs_schedules(family, make):
-    drawn = [beta2(family, t, c2=0.6, epochs=EPOCHS) for t in TIMES]
+    drawn = [gamma_penalty(family, c2=0.6, epochs=EPOCHS)(t) for t in TIMES]
     assert drawn == pytest.approx(scheduled(make), rel=0, abs=1e-12)
 
 
 def test_exponential_and_step_have_the_same_trend():
-    assert FACTORS["exponential"] ** STEP_EPOCHS == pytest.approx(FACTORS["step"], abs=2e-3)
+    assert ExponentialDecay().factor ** StepDecay().every == pytest.approx(StepDecay().factor, abs=2e-3)
 
 
-def test_an_unknown_family_is_refused():
-    with pytest.raises(ValueError, match="quadratic"):
-        beta2("quadratic", 1, c2=1.0, epochs=10)
+def test_an_unknown_family_raises():
+    with pytest.raises(KeyError, match="quadratic"):
+        gamma_penalty("quadratic", c2=1.0, epochs=10)
 
 
-def test_of_a_recorded_run():
+def test_a_recorded_run():
     options = {"c2": 1.5, "gamma_family": "power", "gamma_constraint": True}
-    assert beta2_of_run({"options": options, "epochs": 5}, 4) == 4**-1.5
-    assert beta2_of_run({"options": options | {"gamma_constraint": False}, "epochs": 5}, 4) is None
+    assert gamma_penalty_of_run({"options": options, "epochs": 5})(4) == 4**-1.5
+    assert gamma_penalty_of_run({"options": options | {"gamma_constraint": False}, "epochs": 5}) is None

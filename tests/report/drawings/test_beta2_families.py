@@ -76,7 +76,7 @@ def test_findings_put_the_best_first(make_record):
         make_record("standard", test=(0.7, 0.99, 0.1), validation=(0.9, 0.1, 0.1)),
     ]
     found = plain(DRAWING.findings(records, {}))
-    assert "CIFAR-10, symmetric 40 %: power 95.0 %, step 90.0 %, Standard 70.0 %. One seed." in found
+    assert "CIFAR-10, symmetric 40 %: power 95.0 %, step 90.0 %, Standard 70.0 %. 1 seed." in found
 
 
 def test_every_line_looks_different():

@@ -32,7 +32,7 @@ def test_the_release_is_where_beta2_falls_below_the_averaged_gradient(make_recor
     (axes,) = DRAWING.draw(records, {}).axes
     assert "release: epoch 3" in [text.get_text() for text in axes.texts]
     assert [3, 3] in [list(line.get_xdata()) for line in axes.get_lines()]
-    assert "β2 is below ‖ḡ‖ in epoch 3 for the first time" in plain(DRAWING.findings(records, {}))
+    assert "β2 first falls below ‖ḡ‖ in epoch 3" in plain(DRAWING.findings(records, {}))
 
 
 def test_the_smallest_gamma_is_looked_for_before_the_learning_rate_drops(make_record):

@@ -2,15 +2,14 @@ import numpy as np
 import pytest
 
 from tests.report.drawings.conftest import plain
-from tnlpad.paper.cells import curves
 from tnlpad.report.drawings.panels import (
-    MOST_PANELS,
+    MAX_PANELS,
     by_place,
     departures_text,
     noise_rate,
     own_settings,
     place_of,
-    seeds_in_words,
+    seeds_text,
     series,
     wanted_panels,
 )
@@ -44,15 +43,15 @@ def test_the_papers_panels_are_drawn_where_there_are_any(make_record):
     noises = ("instance:0.4", "symmetric:0.4", "symmetric:0.2")
     places = [place_of(make_record(noise=noise)) for noise in noises]
     places += [place_of(make_record(dataset="digits", network="small_cnn"))]
-    wanted = wanted_panels(places, curves("memorisation"))
+    wanted = wanted_panels(places, "memorisation")
     assert [place.noise for place in wanted] == ["symmetric:0.4", "instance:0.4"]
 
 
 def test_otherwise_whatever_there_is_up_to_six(make_record):
     places = [place_of(make_record(noise=f"symmetric:0.{k}", settings={"epochs": 3})) for k in range(1, 9)]
-    wanted = wanted_panels(places[::-1], curves("memorisation"))
-    assert wanted == places[:MOST_PANELS]
-    assert wanted_panels(places, curves("memorisation"), most=None) == places
+    wanted = wanted_panels(places[::-1], "memorisation")
+    assert wanted == places[:MAX_PANELS]
+    assert wanted_panels(places, "memorisation", most=None) == places
 
 
 @pytest.mark.parametrize(("noise", "rate"), [("symmetric:0.4", 0.4), ("none", None), ("human:worse", None)])
@@ -67,9 +66,9 @@ def test_series_are_cut_to_the_shortest_and_may_have_gaps(make_record):
     assert series(records, lambda record: record.curves.norms.get("gamma")) is None
 
 
-@pytest.mark.parametrize(("sizes", "words"), [([1, 1], "One seed."), ([3, 3], "3 seeds."), ([5, 2], "2 to 5 seeds.")])
-def test_seeds_in_words(sizes, words):
-    assert seeds_in_words([None] * size for size in sizes) == words
+@pytest.mark.parametrize(("sizes", "words"), [([1, 1], "1 seed."), ([3, 3], "3 seeds."), ([5, 2], "2 to 5 seeds.")])
+def test_seeds_text(sizes, words):
+    assert seeds_text([None] * size for size in sizes) == words
 
 
 def test_departures_of_a_computed_figure():

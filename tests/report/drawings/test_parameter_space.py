@@ -76,8 +76,8 @@ def test_findings_follow_the_numbers(computed):
     network = found.partition("Network (")[2]
     assert network.startswith("Digits, symmetric 40 %, small CNN, 22,650 weights, c2 = 1, seed 1):")
     assert (
-        "σ ends nearer to the clean optimum than w does, and nearer to it than plain training does; plain training "
-        "stopped early was nearer to it than that." in network
+        "σ ends closer to the clean optimum than w, and closer to it than plain training; plain training at its chosen "
+        "epoch is closer to it than σ at the end." in network
     )
     assert "σ 7.00 (75.0 %), w 9.00 (60.0 %), plain 8.00 (60.0 %)" in network
     turned = copy.deepcopy(computed)
@@ -88,8 +88,8 @@ def test_findings_follow_the_numbers(computed):
     }
     network = plain(DRAWING.findings([], turned)).partition("Network (")[2]
     assert (
-        "σ ends no nearer to the clean optimum than w does, and no nearer to it than plain training does; plain "
-        "training stopped early was no nearer to it than that." in network
+        "σ ends no closer to the clean optimum than w, and no closer to it than plain training; plain training at its "
+        "chosen epoch is no closer to it than σ at the end." in network
     )
 
 
@@ -99,12 +99,12 @@ def test_what_c2_does_is_said_either_way(computed):
     for each, (accuracy, gamma) in zip(tried, ((0.8, 0.0), (0.9, 1.0), (0.7, 1.0)), strict=True):
         each |= {"sigma_accuracy": accuracy, "gamma_norm": gamma}
     found = plain(DRAWING.findings([], turned))
-    assert "With c2 up to 0.3 γ ends near zero, and σ where w does." in found
-    assert "most accurate with c2 = 1.5 (90.0 %). With c2 = 6 it is less so (70.0 %)" in found
+    assert "With c2 up to 0.3, γ ends near zero and σ equals w." in found
+    assert "most accurate with c2 = 1.5 (90.0 %). With c2 = 6 it is less accurate (70.0 %)" in found
     tried[0]["gamma_norm"], tried[2]["sigma_accuracy"] = 1.0, 0.95
     found = plain(DRAWING.findings([], turned))
     assert "ends near zero" not in found
-    assert "less so" not in found
+    assert "less accurate" not in found
 
 
 def test_nothing_computed_nothing_drawn():

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from tests.report.drawings.conftest import lines, plain, titles
-from tnlpad.report import looks
-from tnlpad.report.drawings import inline_svg
 from tnlpad.report.drawings.selection import DRAWING
+from tnlpad.report.style import inline_svg, method_style
 
 ONE = {"precision": {"w": (0.6, 0.8, 0.9)}, "size": {"w": (900, 600, 480)}}
 
@@ -66,5 +65,5 @@ def test_of_a_method_the_recipe_comes_first_and_others_say_what_they_are(make_re
 def test_epochs_are_whole_and_colours_the_pages(make_record):
     figure = DRAWING.draw([make_record("dividemix", **ONE)], {})
     assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
-    look = looks.look("dividemix")
-    assert f"var(--m-dividemix, {look.light})" in inline_svg(figure, "selection", "A title", "Words.")
+    light = method_style("dividemix").light
+    assert f"var(--m-dividemix, {light})" in inline_svg(figure, "selection", "A title", "Words.")

@@ -1,11 +1,10 @@
-"""The paper's figures and some of our own, drawn from records and from what experiments computed for them."""
+"""The paper's figures and some of our own, drawn from records and from computed data."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from tnlpad.report.drawings import beta, beta2_families, c2_noise, memorisation, norms, parameter_space, selection, tsne
-from tnlpad.report.drawings.panels import Drawing, Extras, Records
-from tnlpad.report.style import inline_svg, save_figure, stylesheet
+from tnlpad.report.drawings.panels import Drawing
 
 DRAWINGS: Mapping[str, Drawing] = MappingProxyType(
     {
@@ -19,5 +18,3 @@ DRAWINGS: Mapping[str, Drawing] = MappingProxyType(
         "selection": selection.DRAWING,
     }
 )
-
-__all__ = ["DRAWINGS", "Drawing", "Extras", "Records", "inline_svg", "save_figure", "stylesheet"]

@@ -1,4 +1,4 @@
-"""The five families of β2, and the test accuracy that each of them leads to."""
+"""The five families of β2, and the test accuracy under each of them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,18 +10,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tnlpad.paper.cells import FIGURES, curves, smoke_curves
+from tnlpad.core.penalties import ExponentialDecay, StepDecay
+from tnlpad.paper.cells import FIGURES
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report.drawings.beta import FACTORS, STEP_EPOCHS, beta2
+from tnlpad.report.drawings.beta import gamma_penalty
 from tnlpad.report.drawings.panels import (
     Drawing,
     Extras,
     Place,
     Records,
     by_place,
-    percent,
     plot_mean,
-    seeds_in_words,
+    seeds_text,
     series,
     set_title,
     wanted_panels,
@@ -42,6 +42,7 @@ from tnlpad.report.style import (
     letter,
     new_figure,
 )
+from tnlpad.report.words import percent
 
 NAME = "beta2_families"
 LINES = {
@@ -56,14 +57,14 @@ Groups = Mapping[str, Sequence[FinishedRecord]]
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """The families on top; below them a panel for each dataset and noise."""
+    """Draw the families on top, and below them a panel for each dataset and noise."""
     panels = list(_panels(records))
     if not panels:
         return None
     rows = math.ceil(len(panels) / 2)
     with mpl.rc_context(STYLE):
         figure = new_figure(2.9 + 2.7 * rows + 0.5)
-        # Two parts, so that the labels right of the upper one do not narrow the panels of the lower one.
+        # Subfigures, so that the labels right of the upper panel do not narrow the lower ones.
         upper, lower = np.ravel(np.asarray(figure.subfigures(2, 1, height_ratios=(2.9, 2.7 * rows))))
         grid = lower.add_gridspec(rows, 2)
         for number, (place, groups) in enumerate(panels):
@@ -78,14 +79,14 @@ def draw(records: Records, extras: Extras) -> Figure | None:
 
 
 def _panels(records: Records) -> Iterator[tuple[Place, Groups]]:
-    """Places where at least one family other than the method's own was tried, with the records of each line."""
+    """Yield places with runs of a family other than power, and the records of each line."""
     places = by_place((r for r in records if r.config["method"] in ("standard", "tnlpad")), ("gamma_family",))
     found: dict[Place, Groups] = {}
     for place, groups in places.items():
         named = {family or method: group for (method, family), group in groups.items()}
         if named.keys() - {"standard", "power"}:
             found[place] = {name: named[name] for name in LINES if name in named}
-    for place in wanted_panels(list(found), (*curves(NAME), *smoke_curves(NAME))):
+    for place in wanted_panels(list(found), NAME):
         yield place, found[place]
 
 
@@ -97,7 +98,7 @@ def _families(axes: Axes, panels: Sequence[tuple[Place, Groups]]) -> None:
     labels = []
     for family, line in LINES.items():
         for c2 in powers if family == "power" else [0.0] if family != "standard" else []:
-            values = [beta2(family, t, c2=c2, epochs=epochs) for t in times]
+            values = [gamma_penalty(family, c2=c2, epochs=epochs)(t) for t in times]
             axes.plot(times, values, **line.options(), drawstyle="steps-mid" if family == "step" else "default")
             labels.append((f"power, c2 = {c2:g}" if family == "power" else family, values[-1], line.colour))
     axes.set(title=f"{letter(0)} β2 over the epochs", xlabel="epoch", ylabel="β2", xlim=(1, epochs), ylim=(0, 1.03))
@@ -127,34 +128,35 @@ def _accuracies(axes: Axes, groups: Groups) -> None:
 
 
 def _chosen(group: Sequence[FinishedRecord]) -> tuple[float, float]:
-    """Mean over the seeds of the chosen epoch, and of the test accuracy there in percent."""
+    """Return the mean chosen epoch, and the mean test accuracy at it in percent."""
     ends = [record.summary["chosen"] for record in group]
     return float(np.mean([end["epoch"] for end in ends])), 100 * float(np.mean([end["test_accuracy"] for end in ends]))
 
 
 def findings(records: Records, extras: Extras) -> str:
-    """The order of the families, panel by panel."""
+    """List the families by accuracy, panel by panel."""
+    panels = list(_panels(records))
+    if not panels:
+        return ""
     sentences = []
-    for place, groups in _panels(records):
+    for place, groups in panels:
         chosen = {LINES[name].label: _chosen(group)[1] for name, group in groups.items()}
         order = sorted(chosen, key=lambda name: -chosen[name])
         words = [f"{name} {percent(chosen[name] / 100)}" for name in order]
         sentences.append(f"{place.title}: {', '.join(words)}.")
-    if not sentences:
-        return ""
-    seeds = seeds_in_words(group for _, groups in _panels(records) for group in groups.values())
+    seeds = seeds_text(group for _, groups in panels for group in groups.values())
     return f"Test accuracy at the chosen epoch, best first. {' '.join(sentences)} {seeds}"
 
 
 DRAWING = Drawing(
     title=FIGURES[NAME],
     caption=(
-        "(a) Five ways of letting γ go, all starting at 1: constant; linear, 1 − (t − 1)/T over T epochs; power, "
-        f"t^(−c2), which is the paper’s choice; exponential, {FACTORS['exponential']}^(t − 1); step, {FACTORS['step']} "
-        f"times as much after every {STEP_EPOCHS} epochs. The others: test accuracy of σ under each of them, and of "
-        "ordinary training (Standard), mean over the seeds. A star marks the epoch that is chosen, the first of the "
-        "highest accuracy on noisy validation labels, and the test accuracy there, both as means over the seeds; the "
-        "test set chooses nothing. Early epochs of low accuracy are cut off."
+        "(a) Five schedules of β2, all starting at 1: constant; linear, 1 − (t − 1)/T over T epochs; power, t^(−c2), "
+        f"the paper’s choice; exponential, {ExponentialDecay().factor}^(t − 1); step, times {StepDecay().factor} "
+        f"after every {StepDecay().every} epochs. Other panels: test accuracy of σ under each schedule, and of "
+        "ordinary training (Standard), mean over seeds. A star marks the chosen epoch, the first with the highest "
+        "accuracy on noisy validation labels, and its test accuracy, both as means over seeds. The test set chooses "
+        "nothing. Early epochs of low accuracy are cut off."
     ),
     needs="Runs of tnlpad with two or more values of gamma_family on one dataset and noise.",
     draw=draw,

@@ -1,4 +1,4 @@
-"""Which c2 is best under how much noise: a heat map for each dataset and kind of noise."""
+"""The best c2 for each noise rate: a heat map for each dataset and kind of noise."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,23 +14,22 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
-from tnlpad.paper.cells import curves, smoke_curves
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report import style
 from tnlpad.report.drawings.panels import (
-    MOST_PANELS,
+    MAX_PANELS,
     Drawing,
     Extras,
     Place,
     Records,
     by_place,
     noise_rate,
-    percent,
-    seeds_in_words,
+    seeds_text,
     set_title,
     wanted_panels,
 )
 from tnlpad.report.style import BEST, FILL_HIGH, FILL_LOW, ON_FILL, STYLE
+from tnlpad.report.words import MINUS, percent
 
 NAME = "c2_noise"
 LINE: dict[str, Any] = {"color": BEST, "marker": "o", "markersize": 6.5, "linewidth": 2.2}
@@ -50,16 +49,16 @@ class Grid:
     groups: Sequence[Sequence[FinishedRecord]]
 
     def best(self, accuracies: NDArray[np.float64]) -> list[int]:
-        """For each rate the row of the best c2, the first of equals; for columns with runs for two c2 at least."""
+        """Return the row of the best c2 for each of `columns`, the first among equals."""
         return [int(np.nanargmax(accuracies[:, column])) for column in self.columns]
 
     @property
     def columns(self) -> list[int]:
-        """Those in which there is something to choose."""
+        """Columns with runs for at least two values of c2."""
         return [k for k in range(len(self.rates)) if np.isfinite(self.validation[:, k]).sum() > 1]
 
     def correlation(self) -> float | None:
-        """Spearman's ρ between noise rate and best c2 on noisy validation; None where it has no meaning."""
+        """Return Spearman's ρ between noise rate and best c2 on noisy validation; None if undefined."""
         rates = [self.rates[column] for column in self.columns]
         best = [self.c2[row] for row in self.best(self.validation)]
         if len(rates) < 3 or len(set(best)) < 2:
@@ -70,7 +69,7 @@ class Grid:
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """A heat map for each dataset and kind of noise."""
+    """Draw a heat map for each dataset and kind of noise."""
     grids = list(_grids(records))
     if not grids:
         return None
@@ -80,7 +79,7 @@ def draw(records: Records, extras: Extras) -> Figure | None:
             set_title(axes, grid.title, number, len(grids))
             _heat_map(axes, grid)
         handles = [
-            Line2D([], [], **LINE, label="best c2 by noisy validation accuracy, which chooses"),
+            Line2D([], [], **LINE, label="best c2 by noisy validation accuracy (the choice)"),
             Patch(**FRAME, label="best c2 by test accuracy, for comparison"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=1, handlelength=2.6)
@@ -90,12 +89,12 @@ def draw(records: Records, extras: Extras) -> Figure | None:
 def _heat_map(axes: Axes, grid: Grid) -> None:
     axes.grid(visible=False)
     cells = np.ma.masked_invalid(grid.test)
-    # Each column on its own scale: more noise lowers all of it, and what is compared is c2.
+    # Each column has its own scale: noise lowers all accuracies, and c2 is compared.
     low, high = cells.min(axis=0), cells.max(axis=0)
     shades = (cells - low) / np.maximum(high - low, 1e-9)
     axes.pcolormesh(shades, cmap=FILL, vmin=0, vmax=1, edgecolors="white")
     for row, column in np.argwhere(np.isfinite(grid.test)):
-        # On a ground of its cell's colour, so that the line does not strike it through.
+        # A background in the colour of the cell keeps the line from crossing the number.
         ground = {"facecolor": FILL(shades[row, column]), "edgecolor": "none", "pad": 0.8}
         text = f"{grid.test[row, column]:.1f}"
         axes.text(
@@ -116,7 +115,7 @@ def _heat_map(axes: Axes, grid: Grid) -> None:
 
 
 def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
+    return f"{value:.2f}".replace("-", MINUS)
 
 
 def _grids(records: Records) -> Iterator[Grid]:
@@ -124,10 +123,10 @@ def _grids(records: Records) -> Iterator[Grid]:
     places = by_place((r for r in records if r.config["method"] == "tnlpad"), ("c2",))
     rated = [place for place in places if noise_rate(place.noise) is not None]
     kinds: dict[Place, list[Place]] = {}
-    for place in wanted_panels(rated, (*curves(NAME), *smoke_curves(NAME)), most=None):
+    for place in wanted_panels(rated, NAME, most=None):
         kinds.setdefault(replace(place, noise=place.noise.partition(":")[0]), []).append(place)
     grids = (_grid(kind, {place: places[place] for place in members}) for kind, members in kinds.items())
-    yield from list(filter(None, grids))[:MOST_PANELS]
+    yield from list(filter(None, grids))[:MAX_PANELS]
 
 
 def _grid(kind: Place, columns: Mapping[Place, Mapping[tuple[str, float], Sequence[FinishedRecord]]]) -> Grid | None:
@@ -157,7 +156,7 @@ def _mean(group: Sequence[FinishedRecord], name: str) -> float:
 
 
 def findings(records: Records, extras: Extras) -> str:
-    """Whether the best c2 grows with the noise rate."""
+    """State the chosen c2 for each noise rate, and their rank correlation."""
     grids = list(_grids(records))
     if not grids:
         return ""
@@ -174,17 +173,17 @@ def findings(records: Records, extras: Extras) -> str:
             f"{grid.title}: best c2 {chosen}{words}; the test set would have chosen the same in {same} of "
             f"{len(grid.columns)} columns."
         )
-    return f"{' '.join(sentences)} {seeds_in_words(group for grid in grids for group in grid.groups)}"
+    return f"{' '.join(sentences)} {seeds_text(group for grid in grids for group in grid.groups)}"
 
 
 DRAWING = Drawing(
-    title="Which c2 is best under how much noise",  # whether it grows is for the findings to say
+    title="Best c2 for each noise rate",
     caption=(
-        "Test accuracy of σ in percent at the chosen epoch, mean over the seeds, for values of c2 (rows) and noise "
-        "rates (columns); within a column darker is better. The red line joins the c2 of the highest noisy validation "
-        "accuracy for each noise rate, which is how c2 is chosen; a frame marks the c2 of the highest test accuracy, "
-        "which chooses nothing. Epochs are chosen on noisy validation too. ρ is Spearman’s rank correlation between "
-        "noise rate and chosen c2: positive where the line rises. Columns with a single c2 have no choice and no mark."
+        "Test accuracy of σ in percent at the chosen epoch, mean over seeds, for values of c2 (rows) and noise rates "
+        "(columns). Darker is better within a column. The red line joins the c2 with the highest noisy validation "
+        "accuracy for each noise rate, which is how c2 is chosen. A frame marks the c2 with the highest test "
+        "accuracy, which chooses nothing. Epochs are chosen on noisy validation too. ρ is Spearman’s rank correlation "
+        "between noise rate and chosen c2: positive where the line rises. Columns with a single c2 have no marks."
     ),
     needs="Runs of tnlpad with two or more values of c2 on one dataset, kind of noise and noise rate.",
     draw=draw,

@@ -1,4 +1,4 @@
-"""How many of the wrong labels each set of weights has learnt by heart, epoch after epoch."""
+"""Share of wrong labels that each set of weights has memorised, epoch by epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,41 +8,41 @@ from matplotlib.figure import Figure
 from numpy import float64
 from numpy.typing import NDArray
 
-from tnlpad.paper.cells import FIGURES, curves, smoke_curves
+from tnlpad.paper.cells import FIGURES
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report import style
 from tnlpad.report.drawings.panels import (
-    MOST_PANELS,
+    MAX_PANELS,
     Drawing,
     Extras,
     Place,
     Records,
     by_place,
     own_settings,
-    percent,
     plot_mean,
-    seeds_in_words,
+    seeds_text,
     series,
     set_title,
     wanted_panels,
     whole_epochs,
 )
 from tnlpad.report.style import SIGMA_LINE, STANDARD_LINE, STYLE, W_LINE, label_ends, legend_below
+from tnlpad.report.words import percent
 
 NAME = "memorisation"
 LINES = {("standard", "w"): STANDARD_LINE, ("tnlpad", "w"): W_LINE, ("tnlpad", "sigma"): SIGMA_LINE}
-TOPS = (10, 20, 50)  # of the axis, which all panels share; otherwise it goes up to 100
+AXIS_TOPS = (10, 20, 50)  # of the shared percent axis, otherwise 100
 Shares = Mapping[tuple[str, str], NDArray[float64]]  # by method and judged weights, in percent
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """A panel for each dataset and noise."""
+    """Draw a panel for each dataset and noise."""
     panels = list(_panels(records))
     if not panels:
         return None
     alone = len(panels) == 1
     highest = max(values.mean(axis=0).max() for _, shares, _ in panels for values in shares.values())
-    top = next((top for top in TOPS if highest <= 0.9 * top), 100)
+    top = next((top for top in AXIS_TOPS if highest <= 0.9 * top), 100)
     with mpl.rc_context(STYLE):
         figure, every = style.panels(len(panels), 3.6 if alone else 2.8, below_inches=0.0 if alone else 0.4)
         for number, (axes, (place, shares, _)) in enumerate(zip(every, panels, strict=True)):
@@ -54,12 +54,12 @@ def draw(records: Records, extras: Extras) -> Figure | None:
 
 
 def _panels(records: Records) -> Iterator[tuple[Place, Shares, Sequence[Sequence[FinishedRecord]]]]:
-    """Places with a run of the method as the paper has it, where it is known which labels are wrong."""
+    """Yield places that have runs with the paper's settings and known wrong labels."""
     plain = [r for r in records if r.config["method"] in ("standard", "tnlpad") and not own_settings(r)]
     places = {place: groups for place, groups in by_place(plain).items() if ("tnlpad",) in groups}
-    wanted = wanted_panels(list(places), (*curves(NAME), *smoke_curves(NAME)), most=None)
+    wanted = wanted_panels(list(places), NAME, most=None)
     compared = [place for place in wanted if ("standard",) in places[place]]
-    for place in (compared or wanted)[:MOST_PANELS]:
+    for place in (compared or wanted)[:MAX_PANELS]:
         groups = places[place]
         shares = {key: values for key in LINES if (values := _curve(groups.get((key[0],), []), key[1])) is not None}
         if shares:
@@ -83,7 +83,7 @@ def _shares(axes: Axes, shares: Shares, top: float, labelled: bool) -> None:
 
 
 def findings(records: Records, extras: Extras) -> str:
-    """How much of it each has learnt at the end."""
+    """State the memorised shares in the last epoch."""
     panels = list(_panels(records))
     if not panels:
         return ""
@@ -93,19 +93,19 @@ def findings(records: Records, extras: Extras) -> str:
         + "."
         for place, shares, _ in panels
     ]
-    seeds = seeds_in_words(group for _, _, groups in panels for group in groups)
+    seeds = seeds_text(group for _, _, groups in panels for group in groups)
     return f"Memorised in the last epoch. {' '.join(sentences)} {seeds}"
 
 
 DRAWING = Drawing(
     title=FIGURES[NAME],
     caption=(
-        "Of the training images whose given label is wrong, the share to which the network gives exactly that wrong "
-        "label, after every epoch: ordinary training (Standard), the decomposition’s whole weights (w = σ + γ), and σ "
-        "alone. Line: mean over the seeds; band: one standard deviation. At most 5,000 wrong labels are looked at, the "
-        "same ones in every epoch."
+        "Share of wrongly labelled training images to which the network gives exactly their wrong label, after every "
+        "epoch: for ordinary training (Standard), for the decomposition’s full weights (w = σ + γ), and for σ alone. "
+        "Line: mean over seeds; band: one standard deviation. At most 5,000 wrong labels are checked, the same in "
+        "every epoch."
     ),
-    needs="Runs of tnlpad, better also of standard, with simulated or human label noise.",
+    needs="Runs of tnlpad, and preferably of standard, with simulated or human label noise.",
     draw=draw,
     findings=findings,
 )

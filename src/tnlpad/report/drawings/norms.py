@@ -1,4 +1,4 @@
-"""How large σ, γ, σ's step and the gradient are, and when γ is set free."""
+"""Norms of σ, γ, σ's step and the gradient over the epochs, and the epoch that releases γ."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tnlpad.paper.cells import FIGURES, curves, smoke_curves
+from tnlpad.paper.cells import FIGURES
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report import style
-from tnlpad.report.drawings.beta import beta2_of_run
+from tnlpad.report.drawings.beta import gamma_penalty_of_run
 from tnlpad.report.drawings.panels import (
     Drawing,
     Extras,
@@ -20,7 +20,7 @@ from tnlpad.report.drawings.panels import (
     Records,
     by_place,
     own_settings,
-    seeds_in_words,
+    seeds_text,
     series,
     set_title,
     wanted_panels,
@@ -37,18 +37,17 @@ LINES = {
     "averaged_gradient": Line(label="‖ḡ‖", colour=GRADIENT, dashes=(0, (2.2, 0.9))),
     "beta2": Line(label="β2", colour=INK, dashes=(0, (5, 1.6))),
 }
-Norms = Mapping[str, NDArray[np.float64]]  # by name, one number per epoch
+Norms = Mapping[str, NDArray[np.float64]]  # by name: a number per epoch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """Runs of one place; `release` and `least` are epochs.
+    """Runs of one place.
 
     Args:
-        release: The first in which β2 is below the averaged gradient. γ = 0 stays stationary exactly as long as it is
-            not: from here on the loss pulls γ harder than its penalty does. None where that never happens, and where
-            the averaged gradient was not recorded.
-        least: That of the smallest ‖γ‖ before the learning rate drops, with which γ shrinks whatever it holds.
+        release: First epoch with β2 below the averaged gradient, from which the loss pulls γ harder than its penalty.
+            None if there is no such epoch, or if the averaged gradient was not recorded.
+        least: Epoch of the smallest ‖γ‖ before the first drop of the learning rate, which shrinks γ in any case.
     """
 
     place: Place
@@ -59,7 +58,7 @@ class Panel:
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """A panel for each dataset and noise, all on logarithmic axes."""
+    """Draw a panel for each dataset and noise, with logarithmic axes."""
     panels = list(_panels(records))
     if not panels:
         return None
@@ -75,33 +74,30 @@ def draw(records: Records, extras: Extras) -> Figure | None:
 
 
 def _panels(records: Records) -> Iterator[Panel]:
-    """Places with a run of the method as the paper has it."""
+    """Yield places that have runs with the paper's settings."""
     places = by_place(r for r in records if r.config["method"] == "tnlpad" and not own_settings(r))
-    for place in wanted_panels(list(places), (*curves(NAME), *smoke_curves(NAME))):
+    for place in wanted_panels(list(places), NAME):
         (group,) = places[place].values()
         norms = {name: values for name in LINES if (values := _mean(group, name)) is not None}
         if "gamma" in norms:
             times = range(1, len(norms["gamma"]) + 1)
-            norms["beta2"] = np.array([beta2_of_run(group[0].config, t) for t in times], dtype=float)
+            beta2 = gamma_penalty_of_run(group[0].config)
+            norms["beta2"] = np.array([beta2(t) if beta2 else np.nan for t in times])
+            released = norms["beta2"] < norms.get("averaged_gradient", 0.0)
             constant_rate = min([*group[0].config["milestones"], len(times) + 1]) - 1
             yield Panel(
                 place=place,
                 group=group,
                 norms=norms,
-                release=_first(norms["beta2"] < norms.get("averaged_gradient", 0.0)),
+                release=int(released.argmax()) + 1 if released.any() else None,
                 least=int(norms["gamma"][: max(1, constant_rate)].argmin()) + 1,
             )
 
 
 def _mean(group: Sequence[FinishedRecord], name: str) -> NDArray[np.float64] | None:
-    """Over the seeds, of the logarithm: the axis is logarithmic."""
+    """Return the geometric mean over seeds, because the axis is logarithmic."""
     values = series(group, lambda record: record.curves.norms.get(name))
     return None if values is None else np.exp(np.log(np.maximum(values, 1e-12)).mean(axis=0))
-
-
-def _first(happens: NDArray[np.bool_]) -> int | None:
-    """The first epoch in which it does."""
-    return int(happens.argmax()) + 1 if happens.any() else None
 
 
 def _norms(axes: Axes, panel: Panel, labelled: bool) -> None:
@@ -129,36 +125,36 @@ def _norms(axes: Axes, panel: Panel, labelled: bool) -> None:
 
 
 def findings(records: Records, extras: Extras) -> str:
-    """When γ is released, and what becomes of it."""
+    """State when γ is released, and its norm afterwards."""
     panels = list(_panels(records))
     if not panels:
         return ""
-    return f"{' '.join(map(_in_words, panels))} {seeds_in_words(panel.group for panel in panels)}"
+    return f"{' '.join(map(_panel_text, panels))} {seeds_text(panel.group for panel in panels)}"
 
 
-def _in_words(panel: Panel) -> str:
+def _panel_text(panel: Panel) -> str:
     if "averaged_gradient" not in panel.norms:
         release = "‖ḡ‖ was not recorded, so the release is not marked"
     elif panel.release is None:
         release = "β2 never falls below ‖ḡ‖"
     else:
-        release = f"β2 is below ‖ḡ‖ in epoch {panel.release} for the first time"
+        release = f"β2 first falls below ‖ḡ‖ in epoch {panel.release}"
     gamma, sigma = panel.norms["gamma"], panel.norms["sigma"]
     return (
-        f"{panel.place.title}: {release}; before the learning rate drops ‖γ‖ is smallest in epoch {panel.least} "
-        f"({gamma[panel.least - 1]:.2g}), and in the last one it is {gamma[-1]:.2g} and ‖σ‖ {sigma[-1]:.3g}."
+        f"{panel.place.title}: {release}; before the first drop of the learning rate ‖γ‖ is smallest in epoch "
+        f"{panel.least} ({gamma[panel.least - 1]:.2g}); in the last epoch ‖γ‖ is {gamma[-1]:.2g} and ‖σ‖ is "
+        f"{sigma[-1]:.3g}."
     )
 
 
 DRAWING = Drawing(
     title=FIGURES[NAME],
     caption=(
-        "Over all decomposed weights, after every epoch, on a logarithmic axis: the norms of σ and of γ; of Δσ, how "
-        "far σ has moved within the epoch; of g, the gradient of the epoch’s last batch, and of ḡ, its running mean "
-        "under momentum; and β2, the strength of the penalty on γ. γ = 0 is stationary as long as ‖ḡ‖ ≤ β2, so γ is "
-        "released where β2 falls below ‖ḡ‖: a vertical line marks the first such epoch. A dot marks the smallest ‖γ‖ "
-        "before the learning rate drops for the first time; what γ held at the start has been pulled out by then. "
-        "Geometric mean over the seeds."
+        "Norms over all decomposed weights after every epoch, on a logarithmic axis: of σ and γ; of Δσ, the change of "
+        "σ within the epoch; of g, the gradient of the last batch, and of ḡ, its running mean under momentum; and β2, "
+        "the strength of the penalty on γ. γ = 0 is stationary as long as ‖ḡ‖ ≤ β2, so γ is released where β2 falls "
+        "below ‖ḡ‖: a vertical line marks the first such epoch. A dot marks the smallest ‖γ‖ before the first drop of "
+        "the learning rate: by then the penalty has removed the initial γ. Geometric mean over seeds."
     ),
     needs="Runs of tnlpad with the paper’s settings.",
     draw=draw,

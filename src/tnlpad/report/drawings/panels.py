@@ -1,9 +1,7 @@
-"""What a figure of the report is: what it needs, how it is drawn, and what may be said of it.
+"""Definition of a figure, and helpers to arrange records in panels.
 
-Records put together: runs that differ in their seed alone are one series, and what is compared shares a panel.
-
-The paper's own panels are drawn where there is any of them; otherwise whatever the records have, six at most, so that a
-small grid on other data gets its figures too.
+Runs that differ only in their seed form one series. A figure draws the paper's panels if the records have any of them;
+otherwise it draws up to six others, so that a small grid on other data gets figures too.
 """
 
 import json
@@ -18,19 +16,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from tnlpad.paper.cells import NETWORKS, VARIANTS, Experiment, identity
+from tnlpad.paper.cells import NETWORKS, VARIANTS, Experiment, curves, identity, smoke_curves
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report.groups import groups_of
 from tnlpad.report.style import Line, letter
-from tnlpad.report.words import dataset_title, network_title, noise_title
+from tnlpad.report.words import counted, dataset_title, network_title, noise_title, value_text
 
 Records = Sequence[FinishedRecord]
-Extras = Mapping[str, Mapping[str, Any]]  # by figure: what `tnlpad.runs` computed for it, as plain data
+Extras = Mapping[str, Mapping[str, Any]]  # by figure: plain data computed by `tnlpad.paper_figures`
+Curve = Callable[[FinishedRecord], Sequence[float | None] | None]
 
-
-def nothing_found(records: Records, extras: Extras) -> str:
-    """Of a figure that depends on no record."""
-    return ""
+MAX_PANELS = 6
+FULL_WIDTH_LETTERS, HALF_WIDTH_LETTERS = 56, 25  # of a title
+# Settings that only change rounding do not separate series. Patience does, because it shortens curves.
+ROUNDING = tuple(name for name in VARIANTS if name != "patience")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,27 +38,20 @@ class Drawing:
 
     Args:
         title: A few words.
-        caption: What is shown, how it was computed and by which rule anything was chosen; true of any records.
-        needs: What must be there for it to be drawn, in words.
-        draw: The figure, or None when something that it needs is missing.
-        findings: What these very records say, in sentences made from their numbers; empty when there is nothing to say.
-            Goes below the figure after the caption, and is what those hear who do not see it.
-        command: What makes runs for it; by default `tnlpad reproduce` with the figure's name.
+        caption: What is shown, how it was computed and how anything was chosen; true for any records.
+        needs: What must exist before it can be drawn.
+        draw: Returns the figure, or None when something that it needs is missing.
+        findings: Returns sentences with the numbers of these records, empty if there are none. They follow the caption
+            and describe the figure to screen readers.
+        command: The command that makes its runs; by default `tnlpad reproduce` with the figure's name.
     """
 
     title: str
     caption: str
     needs: str
     draw: Callable[[Records, Extras], Figure | None]
-    findings: Callable[[Records, Extras], str] = nothing_found
+    findings: Callable[[Records, Extras], str] = lambda records, extras: ""
     command: str | None = None
-
-
-MOST_PANELS = 6
-FULL_WIDTH_LETTERS, HALF_WIDTH_LETTERS = 56, 25  # of a title
-# Rounding alone: runs that differ in nothing else are one series. Patience is not: it cuts curves short.
-ROUNDING = tuple(name for name in VARIANTS if name != "patience")
-Curve = Callable[[FinishedRecord], Sequence[float | None] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,59 +66,53 @@ class Place:
 
     @property
     def title(self) -> str:
-        """In words, with whatever is not as in the paper."""
-        return ", ".join([dataset_title(self.dataset), noise_title(self.noise), *self.departures])
-
-    @property
-    def departures(self) -> list[str]:
-        words = [] if NETWORKS.get(self.dataset) == self.network else [network_title(self.network)]
-        words += [] if self.protocol == "paper" else [f"{self.protocol}’ protocol"]
-        return words + [f"{name} {_plain(value)}" for name, value in json.loads(self.settings).items()]
+        """Dataset and noise, and everything that differs from the paper."""
+        network = [] if NETWORKS.get(self.dataset) == self.network else [network_title(self.network)]
+        departures = _departures(self.protocol, json.loads(self.settings))
+        return ", ".join([dataset_title(self.dataset), noise_title(self.noise), *network, *departures])
 
 
-def place_of(record: FinishedRecord, apart: Iterable[str] = ()) -> Place:
-    """Where a record belongs, leaving out the settings that are compared."""
-    left_out = {*ROUNDING, *apart}
+def place_of(record: FinishedRecord, compared: Iterable[str] = ()) -> Place:
+    """Return the place of a record, without the settings that are compared."""
+    left_out = {*ROUNDING, *compared}
     settings = {name: value for name, value in record.settings.items() if name not in left_out}
     words = {name: str(record.config[name]) for name in ("dataset", "noise", "protocol", "network")}
     return Place(**words, settings=json.dumps(settings, sort_keys=True))
 
 
 def own_settings(record: FinishedRecord) -> set[str]:
-    """The method's own settings that depart from the recipe."""
+    """Return the settings of the method that depart from the recipe."""
     return set(record.settings) & set(record.config["options"])
 
 
 def by_place(
-    records: Iterable[FinishedRecord], apart: Iterable[str] = ()
+    records: Iterable[FinishedRecord], compared: Sequence[str] = ()
 ) -> dict[Place, dict[Any, list[FinishedRecord]]]:
-    """Records by place, and within it by what is compared: the method with its values of `apart`.
+    """Group records by place, then by method and its values of `compared`.
 
-    Of runs that differ in more than their seed, such as in precision, those of most seeds are drawn.
+    Among runs that differ in more than their seed, such as in precision, keep those with most seeds.
     """
-    names = tuple(apart)
     places: dict[Place, dict[Any, list[FinishedRecord]]] = {}
     for record in records:
         options = record.config["options"]
-        key = (record.config["method"], *(options.get(name) for name in names))
-        places.setdefault(place_of(record, names), {}).setdefault(key, []).append(record)
-    # As in the tables, only runs that differ in nothing but their seed are ever averaged.
+        key = (record.config["method"], *(options.get(name) for name in compared))
+        places.setdefault(place_of(record, compared), {}).setdefault(key, []).append(record)
     return {
-        place: {key: list(groups_of(group)[0].records) for key, group in compared.items()}
-        for place, compared in places.items()
+        place: {key: list(groups_of(group)[0].records) for key, group in groups.items()}
+        for place, groups in places.items()
     }
 
 
-def wanted_panels(places: Sequence[Place], papers: Iterable[Experiment], most: int | None = MOST_PANELS) -> list[Place]:
-    """The paper's where there is any of them, in its order; otherwise the first, as many as there is room for."""
-    order = {identity(each): number for number, each in enumerate(papers)}
-    known = {place: number for place in places if (number := _number_of(place, order)) is not None}
+def wanted_panels(places: Sequence[Place], figure: str, most: int | None = MAX_PANELS) -> list[Place]:
+    """Return the paper's panels of a figure in its order, or, without any of these, the first other places."""
+    order = {identity(each): number for number, each in enumerate((*curves(figure), *smoke_curves(figure)))}
+    known = {place: number for place in places if (number := _panel_number(place, order)) is not None}
     if known:
         return sorted(known, key=lambda place: (place.protocol != "paper", known[place]))
     return sorted(places, key=lambda place: (place.dataset, place.noise, place.protocol, place.settings))[:most]
 
 
-def _number_of(place: Place, order: Mapping[str, int]) -> int | None:
+def _panel_number(place: Place, order: Mapping[str, int]) -> int | None:
     for method in ("standard", "tnlpad"):
         experiment = Experiment(
             dataset=place.dataset,
@@ -141,7 +127,7 @@ def _number_of(place: Place, order: Mapping[str, int]) -> int | None:
 
 
 def noise_rate(noise: str) -> float | None:
-    """The share of wrong labels, where the noise has one."""
+    """Return the share of wrong labels; None for noise without a rate."""
     try:
         return float(noise.partition(":")[2])
     except ValueError:
@@ -149,12 +135,12 @@ def noise_rate(noise: str) -> float | None:
 
 
 def series(records: Iterable[FinishedRecord], curve: Curve) -> NDArray[np.float64] | None:
-    """A row per seed and a column per epoch, cut to the shortest; None when no record has the curve."""
+    """Return the curves of records as by `stacked`, without the records that lack it."""
     return stacked(row for record in records if (row := curve(record)) is not None)
 
 
 def stacked(curves: Iterable[Sequence[float | None]]) -> NDArray[np.float64] | None:
-    """The same of curves that are at hand."""
+    """Return a row per seed and a column per epoch, cut to the shortest curve; None without curves."""
     rows = list(curves)
     if not rows:
         return None
@@ -163,7 +149,7 @@ def stacked(curves: Iterable[Sequence[float | None]]) -> NDArray[np.float64] | N
 
 
 def plot_mean(axes: Axes, values: NDArray[np.float64], line: Line, band: bool = True) -> None:
-    """Mean over the seeds as a line; one standard deviation as a band."""
+    """Plot the mean over seeds, with one standard deviation as a band."""
     epochs = np.arange(1, values.shape[1] + 1)
     mean = values.mean(axis=0)
     if band and len(values) > 1:
@@ -173,48 +159,41 @@ def plot_mean(axes: Axes, values: NDArray[np.float64], line: Line, band: bool = 
 
 
 def whole_epochs(axes: Axes) -> None:
-    """No ticks between epochs, of which there may be few."""
+    """Put ticks at whole epochs only."""
     axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
 def set_title(axes: Axes, title: str, number: int, count: int, first: int = 0) -> None:
-    """With the panel's letter where there are several; in as many lines as it takes, the dataset in the first.
+    """Set a panel's title, with a letter if there are several panels, wrapped after the dataset if it is long.
 
     Args:
         axes: The panel.
         title: "dataset, noise, …".
-        number, count: Which of how many panels it is, in rows of two.
-        first: The number of letters that other panels have taken.
+        number, count: Index of the panel and number of panels, in rows of two.
+        first: Number of letters used by other panels.
     """
-    alone = number == count - 1 and number % 2 == 0  # in its row
+    full_width = number == count - 1 and number % 2 == 0
     words = title if count + first == 1 else f"{letter(first + number)} {title}"
-    limit = FULL_WIDTH_LETTERS if alone else HALF_WIDTH_LETTERS
+    limit = FULL_WIDTH_LETTERS if full_width else HALF_WIDTH_LETTERS
     if len(words) > limit:
         dataset, _, rest = words.partition(", ")
         words = "\n".join([f"{dataset},", *textwrap.wrap(rest, limit)])
     axes.set_title(words)
 
 
-def percent(share: float, digits: int = 1) -> str:
-    """0.8266 as "82.7 %", the number and the sign never parted."""
-    return f"{100 * share:.{digits}f}\u00a0%"
-
-
-def seeds_in_words(groups: Iterable[Sequence[FinishedRecord]]) -> str:
-    """Over how many seeds the means are."""
-    sizes = sorted({len(group) for group in groups})
-    if sizes == [1]:
-        return "One seed."
-    return f"{sizes[0]} seeds." if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds."
+def seeds_text(groups: Iterable[Sequence[FinishedRecord]]) -> str:
+    """Return the number of seeds: "3 seeds." or "2 to 5 seeds."."""
+    sizes = [len(group) for group in groups]
+    low, high = min(sizes), max(sizes)
+    return f"{counted(low, 'seed')}." if low == high else f"{low} to {high} seeds."
 
 
 def departures_text(found: Mapping[str, Any]) -> str:
-    """To follow the seed of a computed figure: what else about its runs is not as in the recipe."""
-    words = [] if found.get("protocol", "paper") == "paper" else [f"{found['protocol']}’ protocol"]
+    """Return the departures of a computed figure's runs from the recipe, each after a comma."""
     settings = {name: value for name, value in found.get("settings", {}).items() if name not in ROUNDING}
-    words += [f"{name} {_plain(value)}" for name, value in settings.items()]
-    return "".join(f", {word}" for word in words)
+    return "".join(f", {word}" for word in _departures(found.get("protocol", "paper"), settings))
 
 
-def _plain(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
+def _departures(protocol: str, settings: Mapping[str, Any]) -> list[str]:
+    words = [] if protocol == "paper" else [f"{protocol}’ protocol"]
+    return words + [f"{name} {value_text(value)}" for name, value in settings.items()]

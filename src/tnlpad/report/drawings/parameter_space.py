@@ -1,7 +1,4 @@
-"""What the computed paths of w, σ and γ show, in sentences.
-
-Where w, σ and γ go: the paper's two drawings of parameter space, from computed paths.
-"""
+"""Paths of w, σ and γ in parameter space, computed for the paper's two drawings of it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +12,7 @@ from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from tnlpad.paper.cells import FIGURES
-from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text, percent
+from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text
 from tnlpad.report.style import (
     BEST,
     GAMMA,
@@ -36,84 +33,12 @@ from tnlpad.report.style import (
     letter,
     new_figure,
 )
-from tnlpad.report.words import dataset_title, network_title, noise_title
+from tnlpad.report.words import dataset_title, network_title, noise_title, percent
 
 NAME = "parameter_space"
 JUDGED = ("plain", "w", "sigma")
-IDLE = 0.05  # a γ smaller than this holds nothing
+IDLE_GAMMA_NORM = 0.05  # γ below this is called near zero
 Found = Mapping[str, Any]
-
-
-def findings(records: Records, extras: Extras) -> str:
-    """What happens to σ here, whichever way it goes."""
-    found = extras.get(NAME)
-    if not found:
-        return ""
-    small, real = found["two_weights"], found["real_run"]
-    network = (
-        f"Network ({dataset_title(real['dataset'])}, {noise_title(real['noise'])}, {network_title(real['network'])}, "
-        f"{real['weights']:,} weights, c2 = {real['c2']:g}, seed {real['seed']}{departures_text(real)}):"
-    )
-    return f"Two weights: {_ends(small)} {_radii(small)} {_c2_in_words(small)} {network} {_ends(real)}"
-
-
-def _ends(found: Found) -> str:
-    distance, accuracy, chosen = found["distance_to_clean"], found["test_accuracy"], found["chosen_epoch"]
-    last = {name: f"{distance[name][-1]:.2f} ({percent(accuracy[name][-1])})" for name in JUDGED}
-    best = {
-        name: f"{distance[name][epoch]:.2f} ({percent(accuracy[name][epoch])}) in epoch {epoch}"
-        for name, epoch in chosen.items()
-    }
-    stopped, end = distance["plain"][chosen["plain"]], distance["sigma"][-1]
-    return (
-        f"σ ends {_than(end, distance['w'][-1])} the clean optimum than w does, and "
-        f"{_than(end, distance['plain'][-1])} it than plain training does; plain training stopped early was "
-        f"{_than(stopped, end)} it than that. Distance (and test accuracy) in the last epoch: σ {last['sigma']}, w "
-        f"{last['w']}, plain {last['plain']}; where chosen: σ {best['sigma']}, plain {best['plain']}."
-    )
-
-
-def _than(first: float, second: float) -> str:
-    return "nearer to" if first < second else "no nearer to"
-
-
-def _radii(found: Found) -> str:
-    radii = {epoch: stage_radii(found, epoch) for epoch in found["problem"]["stages"]}
-    moved, size = (", ".join(short(pair[k]) for pair in radii.values()) for k in (0, 1))
-    return f"In epochs {', '.join(map(str, radii))} σ moves by {moved}, and ‖γ‖ is {size}."
-
-
-def _c2_in_words(found: Found) -> str:
-    tried = found["other_c2"]
-    idle = [each["c2"] for each in tried if each["gamma_norm"] < IDLE]
-    best, largest = max(tried, key=lambda each: float(each["sigma_accuracy"])), tried[-1]
-    sentences = [
-        f"With c2 up to {max(idle):g} γ ends near zero, and σ where w does." if idle else "",
-        f"The last σ is most accurate with c2 = {best['c2']:g} ({percent(best['sigma_accuracy'])}).",
-        f"With c2 = {largest['c2']:g} it is less so ({percent(largest['sigma_accuracy'])}): γ then takes part of "
-        "what is right as well."
-        if largest["sigma_accuracy"] < best["sigma_accuracy"]
-        else "",
-    ]
-    return " ".join(filter(None, sentences))
-
-
-def path_of(found: Found, name: str) -> NDArray[np.float64]:
-    """A row for the start and one after every epoch."""
-    return np.array(found["paths"][name], dtype=float)
-
-
-def stage_radii(found: Found, epoch: int) -> tuple[float, float]:
-    """How far σ has moved in an epoch, and how far w is from it at its end."""
-    sigma, gamma = path_of(found, "sigma"), path_of(found, "gamma")
-    return float(np.linalg.norm(sigma[epoch] - sigma[epoch - 1])), float(np.linalg.norm(gamma[epoch]))
-
-
-def short(value: float) -> str:
-    """A length with two digits that count."""
-    return f"{value:.2g}" if value >= 0.001 else "below 0.001"
-
-
 LINES = {
     "plain": Line(label="plain w", colour=PLAIN, dashes="-."),
     "w": W_LINE,
@@ -130,7 +55,7 @@ MARKS: Mapping[str, dict[str, Any]] = {
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """Two weights on top: plane, distances, three stages, other c2. Below: the plane and distances of a real run."""
+    """Draw the problem with two weights (plane, distances, stages, other c2), and below it a network."""
     found = extras.get(NAME)
     if not found:
         return None
@@ -175,7 +100,7 @@ def _plane(axes: Axes, found: Found) -> None:
     for values, colour in ((noisy, BEST), (clean, GRADIENT)):
         levels = values.min() + (values.max() - values.min()) * np.array([0.01, 0.05, 0.14])
         axes.contour(losses["x"], losses["y"], values, levels=levels, colors=colour, linewidths=0.7, alpha=0.45)
-    # All three go the same way, for different distances: a broad line below, a narrower one on it.
+    # The paths overlap, so each is drawn narrower than the one below it.
     for (name, line), width in zip(LINES.items(), (5.5, 3.4, 1.6, 1.9), strict=True):
         axes.plot(*path_of(found, name).T, **line.options(), linewidth=width, alpha=0.55 if name == "plain" else 1)
     _mark(axes, found["clean_optimum"], CLEAN)
@@ -206,7 +131,7 @@ def _distances(axes: Axes, found: Found, label: str) -> None:
 
 
 def _stage(axes: Axes, found: Found, epoch: int) -> None:
-    """σ within a circle around where it was an epoch ago, w within one around σ; all stages on the same scale."""
+    """Draw σ on a circle around its previous value, and w on one around σ; all stages have the same scale."""
     sigma, gamma = path_of(found, "sigma"), path_of(found, "gamma")
     now, w = sigma[epoch], sigma[epoch] + gamma[epoch]
     moved, size = stage_radii(found, epoch)
@@ -219,7 +144,7 @@ def _stage(axes: Axes, found: Found, epoch: int) -> None:
     axes.plot(*w, marker="o", color=W, markersize=5)
     _mark(axes, found["clean_optimum"], CLEAN, markersize=12)
     _mark(axes, found["noisy_optimum"], NOISY, markersize=9)
-    low, high = _around_stages(found)
+    low, high = _stage_limits(found)
     axes.set(aspect="equal", xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
     axes.set_xlabel(f"σ moved {short(moved)}\n‖γ‖ is {short(size)}", fontsize=10)
     axes.grid(visible=False)
@@ -227,8 +152,8 @@ def _stage(axes: Axes, found: Found, epoch: int) -> None:
         spine.set(visible=True, color=GRID)
 
 
-def _around_stages(found: Found) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of what holds every stage's circles and both optima."""
+def _stage_limits(found: Found) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the corners of a box around the circles of every stage and both optima."""
     sigma = path_of(found, "sigma")
     points = [np.array(found[name]) for name in ("clean_optimum", "noisy_optimum")]
     for epoch in found["problem"]["stages"]:
@@ -269,21 +194,91 @@ def _real_plane(axes: Axes, found: Found) -> None:
     axes.grid(visible=False)
 
 
+def path_of(found: Found, name: str) -> NDArray[np.float64]:
+    """Return a path: the start, then a row for each epoch."""
+    return np.array(found["paths"][name], dtype=float)
+
+
+def stage_radii(found: Found, epoch: int) -> tuple[float, float]:
+    """Return how far σ moves in an epoch, and ‖γ‖ at its end."""
+    sigma, gamma = path_of(found, "sigma"), path_of(found, "gamma")
+    return float(np.linalg.norm(sigma[epoch] - sigma[epoch - 1])), float(np.linalg.norm(gamma[epoch]))
+
+
+def short(value: float) -> str:
+    """Return a length with two significant digits."""
+    return f"{value:.2g}" if value >= 0.001 else "below 0.001"
+
+
+def findings(records: Records, extras: Extras) -> str:
+    """State where σ, w and plain training end."""
+    found = extras.get(NAME)
+    if not found:
+        return ""
+    small, real = found["two_weights"], found["real_run"]
+    network = (
+        f"Network ({dataset_title(real['dataset'])}, {noise_title(real['noise'])}, {network_title(real['network'])}, "
+        f"{real['weights']:,} weights, c2 = {real['c2']:g}, seed {real['seed']}{departures_text(real)}):"
+    )
+    return f"Two weights: {_ends(small)} {_radii(small)} {_c2_text(small)} {network} {_ends(real)}"
+
+
+def _ends(found: Found) -> str:
+    distance, accuracy, chosen = found["distance_to_clean"], found["test_accuracy"], found["chosen_epoch"]
+    last = {name: f"{distance[name][-1]:.2f} ({percent(accuracy[name][-1])})" for name in JUDGED}
+    best = {
+        name: f"{distance[name][epoch]:.2f} ({percent(accuracy[name][epoch])}) in epoch {epoch}"
+        for name, epoch in chosen.items()
+    }
+    stopped, end = distance["plain"][chosen["plain"]], distance["sigma"][-1]
+    return (
+        f"σ ends {_than(end, distance['w'][-1])} the clean optimum than w, and {_than(end, distance['plain'][-1])} it "
+        f"than plain training; plain training at its chosen epoch is {_than(stopped, end)} it than σ at the end. "
+        f"Distance (and test accuracy) in the last epoch: σ {last['sigma']}, w {last['w']}, plain {last['plain']}; at "
+        f"the chosen epoch: σ {best['sigma']}, plain {best['plain']}."
+    )
+
+
+def _than(first: float, second: float) -> str:
+    return "closer to" if first < second else "no closer to"
+
+
+def _radii(found: Found) -> str:
+    radii = {epoch: stage_radii(found, epoch) for epoch in found["problem"]["stages"]}
+    moved, size = (", ".join(short(pair[k]) for pair in radii.values()) for k in (0, 1))
+    return f"In epochs {', '.join(map(str, radii))} σ moves by {moved}, and ‖γ‖ is {size}."
+
+
+def _c2_text(found: Found) -> str:
+    tried = found["other_c2"]
+    idle = [each["c2"] for each in tried if each["gamma_norm"] < IDLE_GAMMA_NORM]
+    best, largest = max(tried, key=lambda each: float(each["sigma_accuracy"])), tried[-1]
+    sentences = [
+        f"With c2 up to {max(idle):g}, γ ends near zero and σ equals w." if idle else "",
+        f"The final σ is most accurate with c2 = {best['c2']:g} ({percent(best['sigma_accuracy'])}).",
+        f"With c2 = {largest['c2']:g} it is less accurate ({percent(largest['sigma_accuracy'])}): γ then also absorbs "
+        "correct patterns."
+        if largest["sigma_accuracy"] < best["sigma_accuracy"]
+        else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
 DRAWING = Drawing(
     title=FIGURES[NAME],
     caption=(
-        "Computed paths, not a sketch. (a) A problem with two weights: one of a feature that tells two classes apart, "
-        "one of a feature that goes with the wrong labels of the training images by chance and is noise on new ones. "
-        "Contour lines: loss on the labels as given (red) and on clean ones (green), with their optima. Plain "
-        "gradient descent and the decomposition’s w and σ start alike; γ = w − σ is drawn from the origin. Going "
-        "along the first weight is learning, along the second memorising. (b) Distance of each to the clean optimum. "
-        "Dots: the epoch that is chosen, the first of the highest accuracy on noisy validation labels. (c–e) Three "
-        "stages: within the blue circle σ has moved during the epoch, and on the dashed one, as large as γ, lies w; a "
-        "penalty on a norm does the same as holding it within such a circle. (f, g) The same in the last epoch for "
-        "other values of c2; the vertical line is the value used above. (h, i) A network on real images: the paths of "
-        "all its weights in the plane of the two directions in which they vary most, with the share of the variance "
-        "along each, and their distances in full. As its clean optimum serves the place where plain training ends "
-        "that sees clean labels and starts from the same weights; the cross is where it ends on the noisy ones."
+        "Computed paths. (a) A problem with two weights: one for a feature that separates two classes, one for a "
+        "feature that correlates with the wrong training labels by chance and is noise on new images. Contour lines: "
+        "loss on the given labels (red) and on clean labels (green), with their optima. Plain gradient descent and "
+        "the decomposition’s w and σ start at the same point; γ = w − σ is drawn from the origin. Moving along the "
+        "first weight is learning, along the second memorising. (b) Distance of each to the clean optimum. Dots: the "
+        "chosen epoch, the first with the highest accuracy on noisy validation labels. (c–e) Three stages: σ moves "
+        "within the blue circle during the epoch, and w lies on the dashed circle, whose radius is ‖γ‖; a penalty on "
+        "a norm acts like such a bound. (f, g) The last epoch for other values of c2; the vertical line marks the "
+        "value used above. (h, i) A network on real images: the paths of all its weights in the plane of the two "
+        "directions with the largest variance, with the share of variance along each, and their full distances. Its "
+        "clean optimum is the end of plain training on clean labels from the same start; the cross is the end on "
+        "noisy labels."
     ),
     needs="parameter_space.json, which `tnlpad reproduce parameter_space` computes in seconds.",
     draw=draw,

@@ -1,4 +1,4 @@
-"""How many of the labels that methods keep are right, and how many of the right ones they keep, epoch after epoch."""
+"""Precision and recall of sample selection, epoch by epoch."""
 
 import math
 import textwrap
@@ -10,28 +10,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tnlpad.records.curves import BrokenCurve
-from tnlpad.report import looks
 from tnlpad.report.drawings.panels import (
     FULL_WIDTH_LETTERS,
     Drawing,
     Extras,
     Records,
     plot_mean,
-    seeds_in_words,
+    seeds_text,
     stacked,
     whole_epochs,
 )
 from tnlpad.report.selection import TITLE, Kept, Setting, settings_with_selection
-from tnlpad.report.style import SOFT, STYLE, Line, legend_below, letter, panels
+from tnlpad.report.style import SOFT, STYLE, Line, legend_below, letter, method_style, panels
 from tnlpad.report.words import method_title
 
-MOST_SETTINGS = 3
-LEGEND_LETTERS = 27  # in a line, of two columns
+MAX_SETTINGS = 3
+LEGEND_LETTERS = 27  # per line, in two columns
 QUANTITIES = ("precision", "recall")
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """A row for each setting: precision on the left, recall on the right."""
+    """Draw a row for each setting: precision on the left, recall on the right."""
     settings = _settings(records)
     if not settings:
         return None
@@ -41,7 +40,7 @@ def draw(records: Records, extras: Extras) -> Figure | None:
         figure, axes = panels(2 * len(settings), 2.7, below_inches=0.2 * math.ceil(lines_of_text / 2))
         for number, (setting, drawn) in enumerate(settings):
             title = setting.title if len(settings) == 1 else f"{letter(number)} {setting.title}"
-            axes[2 * number].set_title(textwrap.fill(title, FULL_WIDTH_LETTERS))  # may reach over both panels
+            axes[2 * number].set_title(textwrap.fill(title, FULL_WIDTH_LETTERS))  # may extend over both panels
             for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
                 _shares(panel, drawn, quantity)
         legend_below(figure, list(lines.values()), 2)
@@ -49,20 +48,20 @@ def draw(records: Records, extras: Extras) -> Figure | None:
 
 
 def _settings(records: Records) -> list[tuple[Setting, list[Kept]]]:
-    """Those with most methods, in the table's order; of each method the first row that the table has."""
+    """Return the settings with most methods, in the order of the table, with the first row of each method."""
     found = []
     for setting in settings_with_selection(records):
         first = {kept.key.method: kept for kept in reversed(setting.rows)}
         found.append((setting, [kept for kept in setting.rows if kept is first[kept.key.method]]))
-    most = sorted(range(len(found)), key=lambda k: -len(found[k][1]))[:MOST_SETTINGS]
+    most = sorted(range(len(found)), key=lambda k: -len(found[k][1]))[:MAX_SETTINGS]
     return [found[k] for k in sorted(most)]
 
 
 def _line(kept: Kept) -> Line:
-    look = looks.look(kept.key.method)
-    lengths = tuple(float(part) / look.width for part in look.dashes.split())
+    style = method_style(kept.key.method)
+    lengths = tuple(float(part) / style.width for part in style.dashes.split())
     label = textwrap.fill(kept.key.label, LEGEND_LETTERS)
-    return Line(label=label, colour=look.light, dashes=(0, lengths) if lengths else "-")
+    return Line(label=label, colour=style.light, dashes=(0, lengths) if lengths else "-")
 
 
 def _shares(axes: Axes, drawn: Sequence[Kept], quantity: str) -> None:
@@ -82,16 +81,16 @@ def _shares(axes: Axes, drawn: Sequence[Kept], quantity: str) -> None:
 
 
 def findings(records: Records, extras: Extras) -> str:
-    """What each keeps at its chosen epoch."""
+    """State precision and recall at the chosen epoch."""
     settings = _settings(records)
     if not settings:
         return ""
-    sentences = [f"{setting.title}: {'; '.join(map(_in_words, drawn))}." for setting, drawn in settings]
-    seeds = seeds_in_words(kept.group.records for _, drawn in settings for kept in drawn)
+    sentences = [f"{setting.title}: {'; '.join(map(_kept_text, drawn))}." for setting, drawn in settings]
+    seeds = seeds_text(kept.group.records for _, drawn in settings for kept in drawn)
     return f"Precision and recall at the chosen epoch. {' '.join(sentences)} {seeds}"
 
 
-def _in_words(kept: Kept) -> str:
+def _kept_text(kept: Kept) -> str:
     spreads = {quantity: kept.chosen(quantity) for quantity in QUANTITIES}
     shares = [f"{each.mean:.1f}\u00a0%" if each else f"no {quantity} recorded" for quantity, each in spreads.items()]
     own = f" ({kept.key.own_settings})" if kept.key.own_settings else ""
@@ -101,13 +100,13 @@ def _in_words(kept: Kept) -> str:
 DRAWING = Drawing(
     title=TITLE,
     caption=(
-        "Of methods that pick the samples they learn from, after every epoch: precision, the share of right labels "
-        "among those kept, and recall, the share of the right labels that is kept. An epoch that keeps every label has "
-        "a recall of 100\u00a0% and the data’s own share of right labels as its precision. Of two networks their mean; "
-        "mean over the seeds, as far as all of them have come. At most three settings are drawn, those of most "
-        "methods; the table has all of them. No method sees which labels are right."
+        "For methods that select samples, after every epoch: precision, the share of right labels among those kept, "
+        "and recall, the share of the right labels that are kept. An epoch that keeps every label has a recall of "
+        "100\u00a0%, and its precision is the share of right labels in the data. Mean over two networks where there "
+        "are two, and over seeds, up to the shortest run. At most three settings are drawn, those with most methods; "
+        "the table has all of them. No method is told which labels are right."
     ),
-    needs="Runs of a method that picks samples, such as coteaching, with simulated or human label noise.",
+    needs="Runs of a method that selects samples, such as coteaching, with simulated or human label noise.",
     command="tnlpad reproduce smoke",
     draw=draw,
     findings=findings,

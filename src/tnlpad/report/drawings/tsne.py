@@ -1,4 +1,4 @@
-"""Test features as t-SNE shows them, with the numbers that say how well the classes are apart."""
+"""t-SNE maps of test features, with scores of how well the classes are separated."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -11,31 +11,23 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from tnlpad.paper.cells import FIGURES
-from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text, percent
+from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text
 from tnlpad.report.style import GRID, INK, PAPER, STYLE, new_figure
-from tnlpad.report.words import dataset_title, noise_title
+from tnlpad.report.words import MINUS, dataset_title, noise_title, percent
 
 NAME = "tsne"
-# Light enough for a dark page and dark enough for a white one; ten are too many to be told apart by hue alone, so every
-# class has its number written on it.
+# Legible on white and on dark pages. Ten hues are hard to tell apart, so the number of each class is written on it.
+# fmt: off
 CLASS_COLOURS = (
-    "#4477aa",
-    "#ee7733",
-    "#228833",
-    "#cc3366",
-    "#8866cc",
-    "#997744",
-    "#dd77bb",
-    "#7f8791",
-    "#b5a11f",
-    "#33b5c8",
+    "#4477aa", "#ee7733", "#228833", "#cc3366", "#8866cc", "#997744", "#dd77bb", "#7f8791", "#b5a11f", "#33b5c8",
 )
+# fmt: on
 VIEWS = {"w": "Standard", "sigma": "σ", "sigma_reestimated": "σ, own statistics"}
 PANEL_INCHES = 2.0
 
 
 def draw(records: Records, extras: Extras) -> Figure | None:
-    """A block for each noise; a row for each set of weights and a column for each epoch."""
+    """Draw a block for each noise, with a row for each set of weights and a column for each epoch."""
     found = extras.get(NAME)
     if not found or not found["panels"]:
         return None
@@ -53,7 +45,7 @@ def draw(records: Records, extras: Extras) -> Figure | None:
 
 
 def _blocks(found: Mapping[str, Any]) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
-    """Panels by noise and, within it, by the weights that they show."""
+    """Group panels by noise, then by the weights that they show."""
     blocks: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for panel in found["panels"]:
         blocks.setdefault(panel["noise"], {}).setdefault(panel["view"], []).append(panel)
@@ -74,7 +66,7 @@ def _block(
 def _panel(axes: Axes, panel: Mapping[str, Any], labels: Any) -> None:
     positions = np.array(panel["positions"])
     colours = np.array(CLASS_COLOURS)[labels % len(CLASS_COLOURS)]
-    # Thousands of points are pixels, and drawn in an order that hides no class behind another.
+    # Thousands of points are rasterised. A random order hides no class behind another.
     order = np.random.default_rng(0).permutation(len(labels))
     size = float(np.clip(3000 / len(labels), 0.5, 7))
     axes.scatter(
@@ -96,7 +88,7 @@ def _panel(axes: Axes, panel: Mapping[str, Any], labels: Any) -> None:
 
 
 def _scores(panel: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{panel['silhouette']:.2f}".replace("-", "−"), percent(panel["neighbours_accuracy"])
+    return f"{panel['silhouette']:.2f}".replace("-", MINUS), percent(panel["neighbours_accuracy"])
 
 
 def _name_classes(figure: Figure, names: Sequence[str]) -> None:
@@ -106,13 +98,13 @@ def _name_classes(figure: Figure, names: Sequence[str]) -> None:
         Line2D([], [], marker="o", linestyle="", color=colour, label=name if name == str(k) else f"{k} {name}")
         for k, (name, colour) in enumerate(zip(names, CLASS_COLOURS, strict=False))
     ]
-    half = (len(handles) + 1) // 2  # legends are filled column by column, and read row by row
+    half = (len(handles) + 1) // 2  # legends fill column by column and are read row by row
     handles = [handle for pair in zip_longest(handles[:half], handles[half:]) for handle in pair if handle is not None]
     figure.legend(handles=handles, loc="outside lower center", ncols=half, handletextpad=0.1, columnspacing=1.2)
 
 
 def findings(records: Records, extras: Extras) -> str:
-    """Both numbers of both methods, early and late."""
+    """List both scores for all panels."""
     found = extras.get(NAME)
     if not found or not found["panels"]:
         return ""
@@ -133,13 +125,13 @@ def findings(records: Records, extras: Extras) -> str:
 DRAWING = Drawing(
     title=FIGURES[NAME],
     caption=(
-        "What the penultimate layer makes of the clean test images, coloured and numbered by true class, at three "
-        "epochs: for ordinary training (Standard), for σ with BatchNorm’s statistics as training left them, which is "
-        "how the paper judges it, and, where the network has BatchNorm, for σ with statistics estimated anew from "
-        "training images. Features, 50 principal components, t-SNE with perplexity 30 from a fixed start; places and "
-        "distances of groups mean little in such pictures. The numbers below each are taken from the components: the "
-        "mean silhouette of the true classes (1 is perfectly apart, 0 is mixed) and the share of images whose class "
-        "is the most frequent among their 10 nearest others. One seed; nothing is chosen."
+        "Features of the penultimate layer for clean test images, coloured and numbered by true class, at three "
+        "epochs: for ordinary training (Standard); for σ with BatchNorm statistics from training, as the paper "
+        "evaluates it; and, if the network has BatchNorm, for σ with statistics re-estimated on training images. "
+        "Computed as 50 principal components and t-SNE with perplexity 30 from a fixed start; positions and distances "
+        "of clusters mean little. The scores below each map use the components: the mean silhouette of the true "
+        "classes (1 is separated, 0 is mixed), and the share of images whose class is the most frequent among their "
+        "10 nearest neighbours. One seed; nothing is chosen."
     ),
     needs="tsne.json, which `tnlpad reproduce tsne` computes.",
     draw=draw,
