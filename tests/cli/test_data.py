@@ -105,7 +105,7 @@ def test_no_server_is_a_failure_at_run_time(mnist, tmp_path):
     result = invoke("get", "mnist", "--root", tmp_path)
     assert result.exit_code == 1
     assert "404" in result.stderr
-    assert f"into {tmp_path / 'MNIST' / 'raw'} yourself" in result.stderr
+    assert f"into {tmp_path / 'MNIST' / 'raw'}" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["get", "check"])

@@ -54,8 +54,8 @@ def _check_instructions(stream: BinaryIO) -> None:
     for count, (instruction, argument, _) in enumerate(pickletools.genops(stream)):
         if count == MAX_INSTRUCTIONS:
             raise _RefusedError(f"more than {MAX_INSTRUCTIONS:,} instructions")
-        if instruction.name in ("PUT", "BINPUT", "LONG_BINPUT") and argument > count:
-            raise _RefusedError(f"the memo index {argument:,}")
+        if instruction.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > count:
+            raise _RefusedError(f"the memo index {argument}")
     stream.seek(start)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tnlpad.data.own.columns import (
     LABEL_COLUMNS,
-    column_called,
     features_of,
+    find_column,
     holds_numbers,
     label_column,
     listed,
@@ -19,10 +19,10 @@ WHERE = Path("table")
 
 
 def test_capitals_and_spaces_do_not_matter_and_the_first_counts():
-    assert column_called(LABEL_COLUMNS, ["a", " Label "]) == " Label "
-    assert column_called(LABEL_COLUMNS, ["target", "labels"]) == "labels"
-    assert column_called(LABEL_COLUMNS, ["label", "Label"]) == "label"
-    assert column_called(LABEL_COLUMNS, ["a"]) is None
+    assert find_column(LABEL_COLUMNS, ["a", " Label "]) == " Label "
+    assert find_column(LABEL_COLUMNS, ["target", "labels"]) == "labels"
+    assert find_column(LABEL_COLUMNS, ["label", "Label"]) == "label"
+    assert find_column(LABEL_COLUMNS, ["a"]) is None
 
 
 def test_a_column_that_was_named():
@@ -57,12 +57,12 @@ def test_the_likely_column_of_classes_is_named(columns, likely):
 @pytest.mark.parametrize(
     ("columns", "way_out"),
     [
-        (["path", "split"], r"it has path, split\. Add one with the classes, beside `path`"),
+        (["path", "split"], r"it has path, split\. Add one with the classes"),
         ([], r"it has none at all\. Add one with the classes"),
         (["a:b:label"], r"it has a:b:label\. If that is more than one column, separate them with commas"),
         (["a b"], "separate them with commas, semicolons, tabs or |"),
-        (["# made by a program"], "If that is a remark, remove it"),
-        (["5.1", "3.5", "setosa"], "If that is a row of data, write a first line that names the columns"),
+        (["# made by a program"], "If that is a comment, remove it"),
+        (["5.1", "3.5", "setosa"], "If these are values, add a first line"),
     ],
 )
 def test_where_no_column_can_be_that_of_the_classes_none_is_named(columns, way_out):
@@ -96,9 +96,7 @@ def test_what_is_too_large_is_not_finite():
 
 @pytest.mark.parametrize("value", ["red", "1,5", "1_0", "12%", [1.0], b"x"])
 def test_what_is_no_number_is_named_with_the_way_out(value):
-    with pytest.raises(
-        DataError, match=r"in column 'a', row 1 .*, is no number\. .*encode the column, or leave it out: --ignore"
-    ):
+    with pytest.raises(DataError, match=r"in column 'a', row 1 .*, is no number\. .*encode the column.*--ignore a"):
         numbers_of(["1", value], "a", "table")
 
 
@@ -122,12 +120,12 @@ def test_columns_without_a_number_are_named_and_not_trained_on():
     found = features_of({"a": ["1", ""], "name": ["x", "y"], "day": ["2024-01-01", ""], "none": ["", "NA"]}, TABLE)
     assert found.columns == ("a",)
     assert np.isnan(found.numbers[1, 0])
-    assert found.notes[0].startswith("columns that are not trained on, since there is no number in them: 'name', 'day'")
+    assert found.notes[0].startswith("columns without numbers are not trained on: 'name', 'day'")
     assert "'none'. Encode them" in found.notes[0]
 
 
 def test_a_column_of_numbers_with_a_slip_is_refused():
-    with pytest.raises(DataError, match=r"'3,5' in column 'a', row 1 \(the first is 0\), is no number"):
+    with pytest.raises(DataError, match=r"'3,5' in column 'a', row 1 \(counted from 0\), is no number"):
         features_of({"a": ["1", "3,5"], "b": ["1", "2"]}, TABLE)
 
 
@@ -137,7 +135,7 @@ def test_without_a_column_of_numbers_there_are_no_features():
 
 @pytest.mark.parametrize("names", [["cat/0.JPG", "cat/1.png"], ["cat/0.JPG", None]])
 def test_a_column_of_paths_under_another_name(names):
-    with pytest.raises(DataError, match="column 'image' holds the names of image files: call it `path`"):
+    with pytest.raises(DataError, match="column 'image' holds names of image files: call it `path`"):
         features_of({"image": names, "a": ["1", "2"]}, TABLE)
 
 
@@ -146,7 +144,7 @@ def test_a_column_that_counts_the_rows_is_named():
     found = features_of({"passenger": counter, "age": counter[::-1]}, TABLE)
     assert found.columns == ("passenger", "age")
     assert found.notes == (
-        "columns that count the rows one by one are trained on: 'passenger'. Unless that says something about the "
+        "columns that count the rows are trained on: 'passenger'. Unless that says something about the "
         "classes, leave them out: --ignore passenger (ignore= in Python).",
     )
     assert features_of({"few": counter[:9]}, TABLE).notes == ()
@@ -164,13 +162,13 @@ def test_wanted_columns_are_taken_by_name_and_in_their_order():
 def test_wanted_columns_that_are_missing_or_no_numbers_are_named():
     with pytest.raises(DataError, match=r"table has no column 'b' \(and 1 others\), .*; it has a, name\."):
         features_of({"a": ["1"], "name": ["x"]}, TABLE, ("a", "b", "c"))
-    with pytest.raises(DataError, match=r"'x' in column 'name', row 0 \(the first is 0\), is no number"):
+    with pytest.raises(DataError, match=r"'x' in column 'name', row 0 \(counted from 0\), is no number"):
         features_of({"a": ["1"], "name": ["x"]}, TABLE, ("a", "name"))
 
 
 def test_rows_that_lack_a_number_are_counted_with_the_column_that_costs_most():
     found = features_of({"a": ["1", "", "3"], "ca bin": ["", "", "7"], "b": ["1", "2", "3"]}, TABLE)
     assert found.notes == (
-        "2 of 3 rows lack a number and are left out, 2 of them for want of 'ca bin': fill in what is missing, or leave "
+        "2 of 3 rows lack a number and are left out, 2 of them because of 'ca bin': fill in what is missing, or leave "
         "the column out: --ignore 'ca bin' (ignore= in Python).",
     )

@@ -57,10 +57,10 @@ def test_what_comes_again_gets_a_number():
 
 def test_ids_as_given():
     assert given_ids([3, "x", 1.5], "data") == ["3", "x", "1.5"]
-    with pytest.raises(DataError, match=r"data: the id '3' is there twice, .* Make ids different, or leave them out"):
+    with pytest.raises(DataError, match=r"data: the id '3' occurs twice"):
         given_ids([3, "3"], "data")
     for missing in (None, ""):
-        with pytest.raises(DataError, match=r"data: row 1 \(the first is 0\) has no id"):
+        with pytest.raises(DataError, match=r"data: row 1 \(counted from 0\) has no id"):
             given_ids(["a", missing], "data")
 
 

@@ -7,17 +7,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.data.own_files import picture, save, write_arrow
-from tnlpad.data.own import open_dataset
+from tnlpad.data.own import hugging_face, open_dataset
+from tnlpad.data.own.dataset import ReadOptions
 from tnlpad.data.own.hugging_face import (
     Pictures,
     in_order,
     is_hugging_face,
     listing_of_tables,
     picture_column,
-    read_hugging_face,
-    read_picture_table,
 )
 from tnlpad.errors import DataError
+
+
+def read_hugging_face(folder, **options):
+    return hugging_face.read_hugging_face(folder, ReadOptions(**options))
+
+
+def read_picture_table(path, **options):
+    return hugging_face.read_picture_table(path, ReadOptions(**options))
+
 
 NAMES = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
 
@@ -162,7 +170,7 @@ def test_columns_beside_the_pictures_are_named(tmp_path):
     assert read_picture_table(tmp_path / "x.parquet").notes == ()
     numbers = pa.table({"width": [1.0, 2.0], "blob": [b"1", b"2"], "label": [0, 1]})
     pq.write_table(numbers, tmp_path / "x.parquet")
-    with pytest.raises(DataError, match=r"not an image .* those of the column 'blob'; .* not looked at: width\."):
+    with pytest.raises(DataError, match=r"not an image .* those of the column 'blob'; .* not used: width\."):
         open_dataset(tmp_path / "x.parquet")
 
 
@@ -182,7 +190,7 @@ def test_a_column_of_classes_may_have_any_name_and_names(tmp_path):
         read_hugging_face(folder)
     listing = read_hugging_face(folder, label="fine_label")
     assert (listing.labels, listing.class_names) == ([1, 0], ("cat", "dog"))
-    assert "not looked at: coarse_label" in listing.notes[0]
+    assert "not used: coarse_label" in listing.notes[0]
     coarse = read_hugging_face(folder, label="coarse_label")
     assert (coarse.labels, coarse.class_names) == ([4, 5], None)
     assert read_hugging_face(folder, label="fine_label", labelled=False).labels == [None, None]
@@ -269,7 +277,7 @@ def test_a_text_that_claims_to_lie_beyond_the_file(tmp_path):
 
 def test_a_name_stands_for_one_column(tmp_path):
     table = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array([0])], names=["a", "a", "label"])
-    with pytest.raises(DataError, match="two columns of one name: they are a, a, label"):
+    with pytest.raises(DataError, match="two columns of the same name: a, a, label"):
         read_hugging_face(write_arrow(tmp_path / "data", table))
 
 
@@ -282,7 +290,7 @@ def contents(tmp_path):
 
 
 def listing(table, **options):
-    return listing_of_tables(WHERE, {None: pa.table(table)}, {}, **options)
+    return listing_of_tables(WHERE, {None: pa.table(table)}, {}, ReadOptions(**options))
 
 
 def test_tables_of_a_part_go_together_and_those_to_train_on_come_first():
@@ -350,13 +358,13 @@ def test_the_type_of_a_column_says_whether_it_has_pictures(column, found):
 
 
 def test_pictures_are_no_labels(contents):
-    with pytest.raises(DataError, match="table: a label is bytes that are no text"):
+    with pytest.raises(DataError, match="table: a label is bytes that are not text"):
         listing({"image": contents, "label": [0, 1, 0, 1]}, label="image")
 
 
 def test_the_name_of_a_part_does_not_take_the_place_of_a_label():
     table = pa.table({"a": [1.0, 2.0], "part": ["left", "right"]})
-    found = listing_of_tables(WHERE, {"train": table, "test": table}, {}, label="part")
+    found = listing_of_tables(WHERE, {"train": table, "test": table}, {}, ReadOptions(label="part"))
     assert (found.labels, found.parts) == (["left", "right"] * 2, ["train", "train", "test", "test"])
     assert found.ids == ["train/0", "train/1", "test/0", "test/1"]
 

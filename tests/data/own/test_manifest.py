@@ -6,8 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.data.own_files import class_folders
-from tnlpad.data.own.manifest import read_manifest
+from tnlpad.data.own import manifest
+from tnlpad.data.own.dataset import ReadOptions
 from tnlpad.errors import DataError
+
+
+def read_manifest(path, images=None, **options):
+    return manifest.read_manifest(path, images, ReadOptions(**options))
 
 
 def csv(path, *lines):
@@ -51,7 +56,7 @@ def test_ids_are_given_or_the_path_and_unique(tmp_path):
     assert twice.ids == ["cat/0.png", "cat/0.png#2"]
     named = read_manifest(csv(tmp_path / "y.csv", "id,path,label", "7,cat/0.png,a", "8,cat/0.png,b"))
     assert named.ids == ["7", "8"]
-    with pytest.raises(DataError, match="the id '7' is there twice"):
+    with pytest.raises(DataError, match="the id '7' occurs twice"):
         read_manifest(csv(tmp_path / "z.csv", "id,path,label", "7,cat/0.png,a", "7,cat/1.png,b"))
 
 
@@ -75,13 +80,13 @@ def test_parquet_is_read_as_csv_is(tmp_path):
     ("lines", "message"),
     [
         (["path", "cat/0.png"], "has no column `label`; it has path"),
-        (["id,label", "1,a"], "neither a column `path` nor columns of numbers beside 'label'; it has id, label"),
+        (["id,label", "1,a"], "neither a column `path` nor columns of numbers; it has id, label"),
         (["path,label"], "has no rows"),
-        (["a,label", "x,1"], "neither a column `path` nor columns of numbers beside 'label'; it has a, label"),
-        (["a,label", "2,1", "x,1"], r"'x' in column 'a', row 1 \(the first is 0\), is no number"),
+        (["a,label", "x,1"], "neither a column `path` nor columns of numbers; it has a, label"),
+        (["a,label", "2,1", "x,1"], r"'x' in column 'a', row 1 \(counted from 0\), is no number"),
         (["a,label,split", "1,2,somewhere"], "'somewhere' is no part of a dataset"),
-        (["id,a,label", "1,2,x", ",3,y"], r"row 1 \(the first is 0\) has no id. Give every sample one"),
-        (["image,label", "cat/0.png,x"], "'image' holds the names of image files: call it `path`"),
+        (["id,a,label", "1,2,x", ",3,y"], r"row 1 \(counted from 0\) has no id. Give every sample one"),
+        (["image,label", "cat/0.png,x"], "'image' holds names of image files: call it `path`"),
     ],
 )
 def test_mistakes_are_named(tmp_path, lines, message):
@@ -99,8 +104,7 @@ def test_what_numbers_the_rows_is_no_feature_and_what_weighs_is(tmp_path):
     listing = read_manifest(csv(tmp_path / "x.csv", ",weight,original_label,label", "0,2.5,no,yes", "1,3,no,no"))
     assert listing.columns == ("weight",)
     assert listing.notes == (
-        "columns that are not trained on, since they number the rows or hold other labels: one without a name, "
-        "'original_label'.",
+        "columns with row numbers or other labels are not trained on: one without a name, 'original_label'.",
     )
     pq.write_table(
         pa.table({"__index_level_0__": [7, 9], "Unnamed: 0": [1, 2], "a": [1, 2], "label": [0, 1]}),
@@ -122,7 +126,7 @@ def test_beside_the_labels_other_labels_are_no_features(tmp_path):
     table = csv(tmp_path / "x.csv", "a,label,fine,target", "1,0,x,7", "3,1,y,8")
     listing = read_manifest(table, label="fine")
     assert (listing.labels, listing.columns) == (["x", "y"], ("a",))
-    assert "hold other labels: 'label', 'target'" in listing.notes[0]
+    assert "other labels are not trained on: 'label', 'target'" in listing.notes[0]
     for table in (
         csv(tmp_path / "y.csv", "a,label,target", "1,0,7", "3,1,8"),
         csv(tmp_path / "z.csv", "a,label,Label", "1,0,7", "3,1,8"),
@@ -130,7 +134,7 @@ def test_beside_the_labels_other_labels_are_no_features(tmp_path):
         for said in (None, "label"):
             listing = read_manifest(table, label=said)
             assert (listing.labels, listing.columns) == (["0", "1"], ("a",))
-            assert "hold other labels" in listing.notes[0]
+            assert "other labels" in listing.notes[0]
 
 
 def test_a_column_of_classes_is_no_id_path_or_part(tmp_path):
@@ -149,9 +153,7 @@ def test_a_named_column_is_not_needed_to_predict_and_is_no_feature_either(tmp_pa
 def test_a_folder_where_none_of_the_paths_leads_is_not_the_right_one(tmp_path):
     class_folders(tmp_path / "data")
     table = csv(tmp_path / "x.csv", "path,label", "cat/0.png,a", "dog/0.png,b")
-    with pytest.raises(
-        DataError, match=r"none of its 2 paths .* no such file as .*cat/0\.png\. .* given with --images"
-    ):
+    with pytest.raises(DataError, match=r"none of its 2 paths .*cat/0\.png does not exist\. .* given with --images"):
         read_manifest(table)
     assert len(read_manifest(table, tmp_path / "data").ids) == 2
     windows = csv(tmp_path / "data" / "y.csv", "path,label", "cat\\0.png,a")

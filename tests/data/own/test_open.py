@@ -91,7 +91,7 @@ def test_progress_is_told(tmp_path):
 
     heard = Heard()
     open_dataset(class_folders(tmp_path), reporter=heard)
-    assert heard.told == [("Looking at images", 6, 6)]
+    assert heard.told == [("Checking images", 6, 6)]
 
 
 def test_names_beside_the_labels_may_be_the_labels(tmp_path):
@@ -109,7 +109,7 @@ def test_names_beside_the_labels_may_be_the_labels(tmp_path):
             ["1.5", "2", "2.5"],
             "every label is a number, such as 1.5, and each number counts as a class: is it a measurement?",
         ),
-        (["NA", "x", "nan"], "words for no value count as classes (NA, nan): leave labels empty where there is none."),
+        (["NA", "x", "nan"], "words for a missing value count as classes (NA, nan): leave missing labels empty."),
         (["1", "2", "3"], None),
         (["1.5", "2", "x"], None),
     ],

@@ -46,7 +46,7 @@ def test_what_makes_the_most_columns_separates_them(tmp_path):
 
 def test_where_two_make_as_many_the_rule_is_named_and_a_line_decides(tmp_path):
     text = "a;b,label\n1;2,x\n"
-    with pytest.raises(DataError, match=r"what makes the most columns .* commas make as many as semicolons.*`sep=,`"):
+    with pytest.raises(DataError, match=r"commas and semicolons split the header .*`sep=,`"):
         read_csv(written(tmp_path / "x.csv", text))
     assert list(read_csv(written(tmp_path / "x.csv", f"sep=;\r\n{text}"))[0]) == ["a", "b,label"]
     assert list(read_csv(written(tmp_path / "x.csv", f'"sep=,"\n{text}'))[0]) == ["a;b", "label"]
@@ -71,12 +71,12 @@ def test_fields_may_hold_separators_quotes_and_ends_of_lines(tmp_path):
         ("", r"x\.csv is empty: its first line must name the columns, such as `path,label`"),
         ("\n \n", "is empty"),
         (",,\n1,2,x\n", "its first line must name the columns"),
-        ("a,label\n1,2,3\n", "line 2: 3 fields, and the first line names 2 columns. Fill the line in"),
+        ("a,label\n1,2,3\n", "line 2: 3 fields, but 2 columns"),
         ('a,b,label\n"1,2,x\n3,4,y\n', "line 3: 1 fields, .* Is a quote not closed"),
         ("a,label\n1," + "x" * (1 << 21), "cannot be read as CSV: field larger than .* Is a quote not closed"),
         (
             "a,a,label\n1,2,3\n",
-            "two columns of one name: they are a, a, label. Rename one; or if these are a row of data",
+            "two columns of the same name: a, a, label. Rename one",
         ),
     ],
 )
@@ -89,8 +89,8 @@ def test_mistakes_are_named(tmp_path, text, message):
     ("label", "encoding", "reason"),
     [
         ("Käse", "latin-1", r"UTF-8 \(invalid continuation byte at byte 11"),
-        ("x", "utf-16-le", r"UTF-8 \(it has zero bytes"),
-        ("x", "utf-32", r"UTF-8 \(it has zero bytes"),
+        ("x", "utf-16-le", r"UTF-8 \(it contains zero bytes"),
+        ("x", "utf-32", r"UTF-8 \(it contains zero bytes"),
     ],
 )
 def test_text_that_is_of_another_encoding(tmp_path, label, encoding, reason):
@@ -101,7 +101,7 @@ def test_text_that_is_of_another_encoding(tmp_path, label, encoding, reason):
 
 def test_text_that_is_not_what_it_announces(tmp_path):
     (tmp_path / "x.csv").write_bytes("a,label\n1,x\n".encode("utf-16") + b"\n")
-    with pytest.raises(DataError, match=r"not a text file in UTF-16, which its first bytes announce \(truncated data"):
+    with pytest.raises(DataError, match=r"not a text file in UTF-16, .* \(truncated data"):
         read_csv(tmp_path / "x.csv")
 
 
@@ -136,7 +136,7 @@ def test_bytes_that_are_no_table(tmp_path, content):
 def test_a_name_stands_for_one_column(tmp_path):
     twice = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array([0])], names=["a", "a", "label"])
     pq.write_table(twice, tmp_path / "x.parquet")
-    with pytest.raises(DataError, match="two columns of one name: they are a, a, label"):
+    with pytest.raises(DataError, match="two columns of the same name: a, a, label"):
         parquet_table(tmp_path / "x.parquet")
 
 

@@ -1,7 +1,7 @@
-"""A person's own data, whatever they lie in: a folder, a table, arrays, a dataset of another library.
+"""People's own data: a folder of images, a table, arrays, or a dataset of another library.
 
-A reader (`folder`, `manifest`, `npz`, `hugging_face`, `in_memory`) makes a `Listing` of what it finds; `usable`
-looks at every sample of it and makes an `OwnDataset`, which runs are configured for and trained on.
+A reader (`folder`, `manifest`, `arrays`, `hugging_face`, `objects`) lists the samples. `open` checks each of them and
+returns an `OwnDataset`, which runs are configured for and trained on. `inspect` summarises it.
 """
 
 from tnlpad.data.own.dataset import DataShape, OwnDataset

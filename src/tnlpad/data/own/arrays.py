@@ -1,10 +1,7 @@
-"""Arrays of images or features as samples.
+"""List arrays of images or features as samples, and read them from NumPy's `.npz` files.
 
-Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C or N×C×H×W; features are of shape N×D.
-
-NumPy's `.npz` with images or features and labels, under the names that people use.
-
-`images` or `x` or `features` … with `labels` or `y` …; or in parts, as `x_train`, `y_train`, `x_test`, `y_test`.
+Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C or N×C×H×W; features are of shape N×D. An
+.npz file has `images`, `x` or `features` … with `labels` or `y` …; or parts, such as `x_train`, `y_train`, `x_test`.
 """
 
 import re
@@ -19,11 +16,18 @@ from numpy.typing import NDArray
 
 from tnlpad.data.files import readable_as
 from tnlpad.data.own.columns import features_of, require_different
-from tnlpad.data.own.dataset import PARTS, Listing, Part, given_ids, numbered_columns, part_named
+from tnlpad.data.own.dataset import PARTS, Listing, Part, ReadOptions, given_ids, numbered_columns, part_named
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.errors import DataError
 
 CHANNELS = (1, 3, 4)
+CONTENT = ("images", "image", "x", "data", "features", "inputs")
+LABELS = ("labels", "label", "y", "targets", "target")
+IDS, SPLITS, CLASS_NAMES = ("ids", "id"), ("split", "splits", "part", "parts"), ("class_names", "classes")
+COLUMNS = ("columns", "feature_names")
+MAX_UNPACKED_BYTES = 1 << 34
+SHAPES = "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"
+Arrays = Mapping[str, NDArray[Any]]
 
 
 def listing_of_arrays(
@@ -33,23 +37,13 @@ def listing_of_arrays(
     where: Path | str,
     ids: Sequence[str],
     parts: Sequence[Part] | None = None,
-    columns: tuple[str, ...] | None = None,
     class_names: tuple[str, ...] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Listing:
-    """The samples of one array or several, and the labels of each if there are any.
-
-    Args:
-        content: Arrays of images or features, such as one for each part.
-        labels: As many arrays or lists.
-        where: How messages call them.
-        ids, parts: Of every sample.
-        columns: What the features are called; numbered when not given.
-        class_names, notes: As in `Listing`.
-    """
+    """List the samples of one array or several, such as one per part, with as many arrays or lists of labels."""
     pieces = [_samples(array, where) for array in content]
     if len({(each.dtype, each.shape[1:]) for each in pieces}) > 1:
-        raise DataError(f"{where}: the samples of its parts differ in shape or kind. Make them alike.")
+        raise DataError(f"{where}: the samples of its parts differ in shape or type. Make them alike.")
     samples = np.concatenate(pieces)
     given: list[Label | None] = [None] * len(samples)
     if labels is not None:
@@ -60,45 +54,37 @@ def listing_of_arrays(
         parts=parts,
         images=samples if samples.dtype == np.uint8 else None,
         features=samples if samples.dtype == np.float32 else None,
-        columns=columns or (numbered_columns(samples.shape[1]) if samples.ndim == 2 else ()),
+        columns=numbered_columns(samples.shape[1]) if samples.ndim == 2 else (),
         class_names=class_names,
         notes=notes,
     )
 
 
 def one_label_each(labels: Any, samples: Sized, where: Path | str) -> list[Label | None]:
-    """Labels in one dimension, as many as samples; a column of them, as Keras and pandas have it, is one as well."""
+    """Return one label per sample; labels of shape N×1, as Keras and pandas have them, are flattened."""
     shape: tuple[int, ...] = labels.shape if hasattr(labels, "shape") else (len(labels),)
     if len(shape) == 2 and shape[1] == 1:
         labels, shape = labels[:, 0], shape[:1]
     if len(shape) != 1:
         raise DataError(
-            f"{where}: labels have the shape {tuple(shape)}: give one class for each sample, such as labels.argmax(1) "
-            "of rows with a 1."
+            f"{where}: labels have shape {tuple(shape)}. Give one class per sample, such as labels.argmax(1) of "
+            "one-hot rows."
         )
     if len(labels) != len(samples):
-        raise DataError(
-            f"{where}: there are {len(samples):,} samples and {len(labels):,} labels: give one label for each sample."
-        )
+        raise DataError(f"{where}: there are {len(samples):,} samples and {len(labels):,} labels. Give one per sample.")
     return [label_as_given(value, where) for value in labels]
 
 
 def _samples(array: NDArray[Any], where: Path | str) -> NDArray[Any]:
-    """Images as uint8, samples × channels × height × width; rows of numbers as float32."""
-    if (
-        array.dtype == bool
-        or not np.issubdtype(array.dtype, np.number)
-        or np.issubdtype(array.dtype, np.complexfloating)
-    ):
-        way_out = ": save them as 0 and 1, with .astype('uint8')." if array.dtype == bool else "."
-        raise DataError(f"{where}: samples are {array.dtype}; they must be numbers{way_out}")
+    """Return images as uint8, samples × channels × height × width, and features as float32."""
+    if array.dtype.kind not in "iuf":
+        advice = " Save them as 0 and 1, with .astype('uint8')." if array.dtype == bool else ""
+        raise DataError(f"{where}: samples are {array.dtype}; they must be numbers.{advice}")
     if array.ndim == 2 and array.shape[1]:
         with np.errstate(over="ignore"):
             return array.astype(np.float32)
     if array.ndim not in (3, 4) or 0 in array.shape[1:]:
-        raise DataError(
-            f"{where}: samples have shape {array.shape}: images are N×H×W, N×H×W×C or N×C×H×W, features N×D."
-        )
+        raise DataError(f"{where}: samples have shape {array.shape}: {SHAPES}.")
     pixels = _eight_bits(array, where)
     if pixels.ndim == 3:
         return pixels[:, None]
@@ -106,7 +92,7 @@ def _samples(array: NDArray[Any], where: Path | str) -> NDArray[Any]:
         pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     if pixels.shape[1] not in CHANNELS:
         raise DataError(
-            f"{where}: images have shape {array.shape[1:]}: one, three or four channels come first or last."
+            f"{where}: images have shape {array.shape[1:]}: the first or last axis must be 1, 3 or 4 channels."
         )
     return pixels[:, :3]  # without alpha
 
@@ -115,40 +101,27 @@ def _eight_bits(array: NDArray[Any], where: Path | str) -> NDArray[np.uint8]:
     if array.dtype == np.uint8:
         return array
     if array.size and not np.isfinite(array).all():
-        raise DataError(f"{where}: images hold NaN or infinity. Make them 8-bit numbers, 0 to 255.")
+        raise DataError(f"{where}: images contain NaN or infinity. Make them 8-bit numbers, 0 to 255.")
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     fractions = np.issubdtype(array.dtype, np.floating) and high <= 1
     if low < 0 or high > 255:
-        raise DataError(f"{where}: pixels reach from {low:g} to {high:g}: make them 8-bit numbers, 0 to 255.")
+        raise DataError(f"{where}: pixels range from {low:g} to {high:g}. Make them 8-bit numbers, 0 to 255.")
     pixels: NDArray[np.uint8] = np.rint(array * 255 if fractions else array).astype(np.uint8)
     return pixels
 
 
-CONTENT = ("images", "image", "x", "data", "features", "inputs")
-LABELS = ("labels", "label", "y", "targets", "target")
-IDS, SPLITS, CLASS_NAMES = ("ids", "id"), ("split", "splits", "part", "parts"), ("class_names", "classes")
-COLUMNS = ("columns", "feature_names")
-MOST_BYTES = 1 << 34  # unpacked; more does not fit into most machines
-Arrays = Mapping[str, NDArray[Any]]
-
-
-def read_npz(path: Path, *, label: str | None = None, labelled: bool = True, columns: Sequence[str] = ()) -> Listing:
-    """The samples of the file, those of `train` first.
-
-    Args:
-        path: Where it lies.
-        label: What the array of labels is called, without the word of a part; one with a usual name when not given.
-        labelled: Whether there must be labels; without, they are not read either.
-        columns: The features to take where they have names; all that there are when not given.
-    """
+def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
+    """List the samples of an .npz file, those of `train` first."""
     arrays = _load(path)
+    label, labelled = options.label, options.labelled
     pieces = _pieces(arrays, LABELS if label is None else (re.escape(label),))
     usable = {part: piece for part, piece in pieces.items() if piece.labels is not None or not labelled}
     if not usable:
-        raise DataError(f"{path} holds {_listed(arrays)}. {_way_out(bool(pieces), label, labelled)}")
+        found = ", ".join(name[:80] for name in list(arrays)[:8]) or "nothing"
+        raise DataError(f"{path} holds {found}. {_advice(bool(pieces), label, labelled)}")
     for piece in usable.values():
         if piece.content.ndim == 0:
-            raise DataError(f"{path}: its samples are a single number. Save an array with a row for each sample.")
+            raise DataError(f"{path}: its samples are a single number. Save an array with a row per sample.")
     names = _column(arrays, CLASS_NAMES, None, path) if labelled else None
     listing = listing_of_arrays(
         [piece.content for piece in usable.values()],
@@ -159,34 +132,22 @@ def read_npz(path: Path, *, label: str | None = None, labelled: bool = True, col
         class_names=tuple(map(str, names)) if names is not None else None,
         notes=tuple(f"the samples of {part} have no labels and are left out." for part in pieces if part not in usable),
     )
-    return listing if listing.features is None else _with_names(listing, listing.features, arrays, path, columns)
-
-
-def _with_names(
-    listing: Listing, numbers: NDArray[np.float32], arrays: Arrays, path: Path, wanted: Sequence[str]
-) -> Listing:
-    """Features under the names that the file has for them, if it has."""
-    given = _column(arrays, COLUMNS, numbers.shape[1], path)
-    if given is None:
-        return listing
-    names = [str(name) for name in given]
-    require_different(names, path)
-    found = features_of(dict(zip(names, numbers.T, strict=True)), path, wanted or names)
-    assert found is not None, "there are columns"
-    return replace(listing, features=found.numbers, columns=found.columns, notes=(*listing.notes, *found.notes))
+    return listing if listing.features is None else _with_names(listing, listing.features, arrays, path, options)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     with readable_as(".npz", path, "Save plain arrays with numpy.savez, texts with .astype(str)."):
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-        if size > MOST_BYTES:
-            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MOST_BYTES:,}. Use image files instead.")
+        if size > MAX_UNPACKED_BYTES:
+            raise DataError(
+                f"{path} unpacks to {size:,} bytes, more than {MAX_UNPACKED_BYTES:,}. Use image files instead."
+            )
         with np.load(path, allow_pickle=False) as file:
-            return {name: _plain(file, name) for name in file.files}
+            return {name: _plain_array(file, name) for name in file.files}
 
 
-def _plain(file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+def _plain_array(file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     try:
         return file[name]
     except ValueError as error:
@@ -197,7 +158,7 @@ def _plain(file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Piece:
-    """The samples of one part, and their labels if there are any."""
+    """Samples of one part, and their labels if there are any."""
 
     content: NDArray[Any]
     labels: NDArray[Any] | None
@@ -207,7 +168,7 @@ Pieces = Mapping[Part | None, _Piece]
 
 
 def _pieces(arrays: Arrays, labels: tuple[str, ...]) -> Pieces:
-    """Samples and labels of every part; what has no name is the only piece, or beside other parts that to train on."""
+    """Return the pieces by part. Arrays without the name of a part are the only piece, or the training part."""
     found: dict[Part | None, _Piece] = {}
     for part in ("train", "validation", "test"):
         words = "|".join(word for word, means in PARTS.items() if means == part)
@@ -220,33 +181,26 @@ def _pieces(arrays: Arrays, labels: tuple[str, ...]) -> Pieces:
 
 
 def _piece(arrays: Arrays, labels: tuple[str, ...], part: str | None = None) -> _Piece | None:
-    content = _named(arrays, CONTENT, part)
-    return None if content is None else _Piece(content=content, labels=_named(arrays, labels, part))
-
-
-def _named(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> NDArray[Any] | None:
-    """The array of the first of these names, with the word of a part before or behind it if one is asked for."""
-    key = _key(arrays, names, part)
-    return arrays[key] if key is not None else None
+    content, given = (_key(arrays, names, part) for names in (CONTENT, labels))
+    return None if content is None else _Piece(content=arrays[content], labels=arrays[given] if given else None)
 
 
 def _key(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> str | None:
+    """Return the first array whose name is one of these patterns; with `part`, with that prefix or suffix."""
     patterns = (name if part is None else rf"(?:{part})_{name}|{name}_(?:{part})" for name in names)
     found = (key for pattern in patterns for key in arrays if re.fullmatch(pattern, key, re.IGNORECASE))
     return next(found, None)
 
 
 def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Path) -> NDArray[Any] | None:
-    """An array of one dimension, with so many entries where their number is known."""
+    """Return an array of one dimension, of the given length if there is one."""
     key = _key(arrays, names)
     if key is None:
         return None
     shape = arrays[key].shape
     if len(shape) != 1 or (count is not None and shape[0] != count):
-        wanted = f"of {count:,}" if count is not None else "with a name for each class"
-        raise DataError(
-            f"{path}: {key} has the shape {shape}; it must be a list {wanted}. Correct it, or leave it out."
-        )
+        wanted = f"of {count:,}" if count is not None else "with a name per class"
+        raise DataError(f"{path}: {key} has shape {shape}; it must be a list {wanted}. Correct it, or leave it out.")
     return arrays[key]
 
 
@@ -266,14 +220,24 @@ def _parts(arrays: Arrays, pieces: Pieces, path: Path) -> list[Part] | None:
     return None if given is None else [part_named(value, path) for value in given]
 
 
-def _listed(arrays: Arrays) -> str:
-    return ", ".join(name[:80] for name in list(arrays)[:8]) or "nothing"
+def _with_names(
+    listing: Listing, numbers: NDArray[np.float32], arrays: Arrays, path: Path, options: ReadOptions
+) -> Listing:
+    """Give the features the column names in the file, if there are any."""
+    given = _column(arrays, COLUMNS, numbers.shape[1], path)
+    if given is None:
+        return listing
+    names = [str(name) for name in given]
+    require_different(names, path)
+    found = features_of(dict(zip(names, numbers.T, strict=True)), path, options.columns or names)
+    assert found is not None, "there are columns"
+    return replace(listing, features=found.numbers, columns=found.columns, notes=(*listing.notes, *found.notes))
 
 
-def _way_out(content: bool, label: str | None, labelled: bool) -> str:
+def _advice(content: bool, label: str | None, labelled: bool) -> str:
     if content and label is not None:
-        return f"None of them is called {label[:80]!r}, as you say that the labels are."
+        return f"None of them is called {label[:80]!r}, the given name of the labels."
     if not labelled:
         return "Save `images`, or `features`."
-    other = " If the labels are called otherwise, say --label NAME." if label is None else ""
+    other = " If the labels have another name, give it with --label NAME." if label is None else ""
     return f"Save `images` (or `features`) and `labels`; or x_train, y_train, x_test and y_test.{other}"

@@ -1,4 +1,4 @@
-"""What there is to know of a person's own data before anything is trained on them."""
+"""Summarise own data before training: classes, parts, sizes, duplicates, and samples that cannot be used."""
 
 import unicodedata
 from collections import Counter
@@ -14,7 +14,7 @@ from tnlpad.data.own.labels import as_number
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicates:
-    """Samples of one content."""
+    """Samples of the same content."""
 
     ids: tuple[str, ...]
     labels: tuple[str, ...]
@@ -22,29 +22,29 @@ class Duplicates:
 
     @property
     def contradict(self) -> bool:
-        """Whether one content has two labels: at least one of them is wrong."""
+        """Whether they have different labels, of which at least one is wrong."""
         return len(set(self.labels)) > 1
 
     @property
     def across_parts(self) -> bool:
-        """Whether what is tested or validated on is also trained on."""
+        """Whether a training sample is also used for validation or testing."""
         return len(set(self.parts)) > 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """The findings.
+    """The summary.
 
     Args:
-        classes: Samples of each class, the largest first.
-        untrained: Classes that have samples, but none to train on.
-        parts: Samples of each part; one part if the data name none.
-        sizes: Images of each width and height, the most frequent first.
-        modes: Images of each mode, as Pillow names them.
+        classes: Number of samples per class, the largest first.
+        untrained: Classes with samples but no training sample.
+        parts: Number of samples per part.
+        sizes: Number of images per width and height, the most frequent first.
+        modes: Number of images per mode, as Pillow names them.
         columns: Names of features.
-        left_out: What cannot be used.
-        duplicates: Groups of samples of one content, contradictions first.
-        notes: What else there is to say.
+        left_out: Samples that cannot be used.
+        duplicates: Groups of samples of the same content, contradicting labels first.
+        notes: Further remarks.
     """
 
     kind: str
@@ -62,31 +62,31 @@ class Inspection:
 
     @property
     def imbalance(self) -> float:
-        """How many times larger the largest class is than the smallest that has samples."""
+        """Size of the largest class relative to the smallest non-empty one."""
         present = [count for count in self.classes.values() if count]
         return max(present) / min(present)
 
     @property
     def single(self) -> tuple[str, ...]:
-        """Classes of one sample, which is either trained on or held out."""
+        """Classes of one sample."""
         return tuple(name for name, count in self.classes.items() if count == 1)
 
     @property
     def empty(self) -> tuple[str, ...]:
-        """Classes that have a name and no sample."""
+        """Classes without samples."""
         return tuple(name for name, count in self.classes.items() if count == 0)
 
     @property
     def alike(self) -> tuple[tuple[str, ...], ...]:
-        """Classes whose names are the same number, or differ in capitals, spaces or the spelling of accents alone."""
+        """Groups of classes whose names are the same number, or differ only in case, spaces or encoding of accents."""
         groups: dict[str | int | float, list[str]] = {}
         for name in self.classes:
-            groups.setdefault(_plain(name), []).append(name)
+            groups.setdefault(_normal(name), []).append(name)
         return tuple(tuple(sorted(names)) for names in groups.values() if len(names) > 1)
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many samples are left out for each reason, the most frequent first."""
+        """Number of samples left out per reason, the most frequent first."""
         return dict(Counter(each.reason for each in self.left_out).most_common())
 
     @property
@@ -94,7 +94,7 @@ class Inspection:
         return tuple(each for each in self.duplicates if each.contradict)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data for JSON."""
         return {
             "kind": self.kind,
             "samples": self.samples,
@@ -118,8 +118,8 @@ class Inspection:
         }
 
 
-def _plain(name: str) -> str | int | float:
-    """What classes that are probably one have in common."""
+def _normal(name: str) -> str | int | float:
+    """Return a key that spellings of the same class share."""
     number = as_number(name)
     if number is not None:
         return number
@@ -128,11 +128,10 @@ def _plain(name: str) -> str | int | float:
 
 
 def inspect(own: OwnDataset) -> Inspection:
-    """Count, compare and group; nothing is read again."""
+    """Summarise a dataset; nothing is read again."""
     counts = np.bincount(own.labels, minlength=len(own.class_names))
     order = np.argsort(-counts, kind="stable")
     trained = set(own.labels[own.indices("train")].tolist())
-    seen = own.seen or ()
     return Inspection(
         kind=own.kind,
         samples=len(own.ids),
@@ -141,7 +140,7 @@ def inspect(own: OwnDataset) -> Inspection:
         untrained=tuple(own.class_names[each] for each in order if counts[each] and each not in trained),
         parts=_parts(own),
         sizes=_sizes(own),
-        modes=dict(Counter(each.mode for each in seen).most_common()),
+        modes=dict(Counter(each.mode for each in own.image_info or ()).most_common()),
         columns=own.columns,
         left_out=own.problems,
         duplicates=_duplicates(own),
@@ -158,7 +157,7 @@ def _parts(own: OwnDataset) -> dict[str, int]:
 def _sizes(own: OwnDataset) -> dict[tuple[int, int], int]:
     if own.images is not None:
         return {(own.shape.width, own.shape.height): len(own.images)}
-    return dict(Counter((each.width, each.height) for each in own.seen or ()).most_common())
+    return dict(Counter((each.width, each.height) for each in own.image_info or ()).most_common())
 
 
 def _duplicates(own: OwnDataset) -> tuple[Duplicates, ...]:

@@ -1,4 +1,4 @@
-"""Labels: from what the data say to places in a list of classes."""
+"""Convert labels as given to indices of classes."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -10,40 +10,41 @@ import numpy as np
 from tnlpad.errors import DataError
 from tnlpad.types import Labels
 
-Label = str | int  # a name, or the place of one where names are given beside the labels
-FEWEST_TO_JUDGE = 10  # samples, of which it is no chance that most are alone in their class
-WORDS_FOR_NOTHING = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}  # as programs write a field without a value
+Label = str | int  # name of a class, or its index if class names are given
+MIN_SAMPLES_TO_JUDGE = 10  # below that, many classes of one sample may be a coincidence
+NULL_TOKENS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}  # how programs write a missing value
+ONE_LABEL = "Labels are classes: give one text or whole number per sample."
 
 
 def label_as_given(value: Any, where: Path | str) -> Label | None:
-    """A label as text or whole number; None where there is none."""
+    """Return a label as text or whole number; None if it is missing."""
     if hasattr(value, "item") and not isinstance(value, (np.datetime64, np.timedelta64)):  # of NumPy or torch
         value = value.item()
     if isinstance(value, bytes):
-        value = _text(value, where)
+        try:
+            value = value.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{where}: a label is bytes that are not text. {ONE_LABEL}") from error
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float):
         if not value.is_integer():
-            raise DataError(
-                f"{where}: the label {value} is a number with a fraction. Labels are classes: give each a name, or "
-                "a whole number."
-            )
+            raise DataError(f"{where}: the label {value} is a number with a fraction. {ONE_LABEL}")
         return int(value)
     if isinstance(value, (bool, int)):
         return int(value)
     if not isinstance(value, str):
-        raise DataError(f"{where}: a label is a {type(value).__name__}: give one text or whole number per sample.")
+        raise DataError(f"{where}: a label is a {type(value).__name__}. {ONE_LABEL}")
     return value.strip() or None
 
 
 def known_labels(class_names: Sequence[str] | None) -> Collection[Label] | None:
-    """The labels that stand for a class where the classes are given: places and names; None where any label does."""
+    """Return the allowed labels, indices and names, if class names are given; None if any label is allowed."""
     return None if class_names is None else {*range(len(class_names)), *class_names}
 
 
-def reason_no_class(label: Label | None, known: Collection[Label] | None) -> str | None:
-    """Why a label stands for none of the classes; None if it stands for one."""
+def label_problem(label: Label | None, known: Collection[Label] | None) -> str | None:
+    """Return why a label is not one of the classes; None if it is."""
     if label is None:
         return "has no label"
     if known is None or label in known:
@@ -54,7 +55,7 @@ def reason_no_class(label: Label | None, known: Collection[Label] | None) -> str
 
 
 def encoded(labels: Sequence[Label], class_names: tuple[str, ...] | None) -> tuple[Labels, tuple[str, ...]]:
-    """Labels as places in the list of classes; numbers in the order of their size, other names in that of letters."""
+    """Return labels as indices of classes, and the class names: whole numbers by value, then others by letters."""
     if class_names is None:
         names = [str(label) for label in labels]
         labels, class_names = names, tuple(sorted(set(names), key=_order))
@@ -62,14 +63,20 @@ def encoded(labels: Sequence[Label], class_names: tuple[str, ...] | None) -> tup
     return np.array([place[each] if isinstance(each, str) else each for each in labels], dtype=np.int64), class_names
 
 
+def _order(name: str) -> tuple[bool, int, str]:
+    number = name.removeprefix("-")
+    whole = number.isascii() and number.isdigit() and len(number) < 19
+    return (not whole, int(name) if whole else 0, name)
+
+
 def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str]:
-    """What is odd about classes, and may be a mistake."""
+    """Yield remarks on classes that may be a mistake."""
     different = len(np.unique(labels))
-    if len(labels) >= FEWEST_TO_JUDGE and different > len(labels) / 2:
+    if len(labels) >= MIN_SAMPLES_TO_JUDGE and different > len(labels) / 2:
         yield f"{len(labels):,} samples have {different:,} different labels: do these name samples rather than classes?"
-    nothing = [name for name in class_names if name.lower() in WORDS_FOR_NOTHING]
-    if nothing:
-        yield f"words for no value count as classes ({', '.join(nothing)}): leave labels empty where there is none."
+    missing = [name for name in class_names if name.lower() in NULL_TOKENS]
+    if missing:
+        yield f"words for a missing value count as classes ({', '.join(missing)}): leave missing labels empty."
     numbers = [number for number in map(as_number, class_names) if number is not None]
     fraction = next((number for number in numbers if number != int(number)), None)
     if fraction is not None and len(numbers) == len(class_names):
@@ -77,7 +84,7 @@ def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str
 
 
 def as_number(text: str) -> int | float | None:
-    """The number that a text is; None if it is none, or not a finite one."""
+    """Return the finite number that a text is; None if it is none."""
     if "_" in text:  # which Python allows within a number
         return None
     try:
@@ -88,18 +95,3 @@ def as_number(text: str) -> int | float | None:
         return number if math.isfinite(number := float(text)) else None
     except ValueError:
         return None
-
-
-def _text(value: bytes, where: Path | str) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{where}: a label is bytes that are no text: give one text or whole number per sample."
-        ) from error
-
-
-def _order(name: str) -> tuple[bool, int, str]:
-    number = name.removeprefix("-")
-    whole = number.isascii() and number.isdigit() and len(number) < 19
-    return (not whole, int(name) if whole else 0, name)

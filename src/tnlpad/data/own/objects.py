@@ -1,10 +1,6 @@
-"""Arrays of NumPy made of what programs hold numbers and labels in: tensors, tables of pandas, lists.
+"""Open samples that a program holds: arrays, tensors, images, pandas tables, torch and Hugging Face datasets.
 
-Datasets of other libraries, as a program holds them: those of Hugging Face and of torch.
-
-Samples that a program holds, as the same dataset that files give: arrays, tensors, pictures, dataset objects.
-
-What comes as arrays is taken as it is. Pictures of Pillow keep their sizes and are treated as image files are.
+Arrays are taken as they are. Images of Pillow keep their sizes and are treated like image files.
 """
 
 import io
@@ -18,122 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tnlpad.data.own.arrays import listing_of_arrays, one_label_each
-from tnlpad.data.own.columns import ID_COLUMNS, column_called, require_different, without
-from tnlpad.data.own.dataset import IN_MEMORY, Listing, OwnDataset, Part, given_ids, part_named
+from tnlpad.data.own.arrays import SHAPES, listing_of_arrays, one_label_each
+from tnlpad.data.own.columns import ID_COLUMNS, find_column, require_different, without
+from tnlpad.data.own.dataset import IN_MEMORY, Listing, OwnDataset, Part, ReadOptions, given_ids, part_named
 from tnlpad.data.own.hugging_face import in_order, listing_of_tables
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.open import dataset_of, open_dataset
 from tnlpad.errors import DataError
-
-
-def array_of(data: Any) -> NDArray[Any]:
-    """Arrays and tensors of numbers, and lists of them."""
-    if data is None:
-        raise DataError("data is None: give images, features, a dataset or a path.")
-    if isinstance(data, (list, tuple)):
-        arrays = [array_of(each) for each in data]
-        shapes = [each.shape for each in arrays]
-        different = next((row for row, shape in enumerate(shapes) if shape != shapes[0]), None)
-        if different is not None:
-            raise DataError(
-                f"data: sample {different} has the shape {shapes[different]}, and the first one {shapes[0]}. Make them "
-                "alike, or give pictures of Pillow, which are brought to one size."
-            )
-        return np.stack(arrays) if arrays else np.empty((0,))
-    if hasattr(data, "detach"):
-        return _of_tensor(data)
-    array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
-    if array.dtype == object:
-        raise DataError(
-            f"data is a {type(data).__name__} of things that are no numbers: give images as 8-bit numbers of shape "
-            "N×H×W, N×H×W×C or N×C×H×W, features as N×D numbers, a dataset or a path."
-        )
-    return array
-
-
-def labels_of(labels: Any) -> Any:
-    """Labels as a list, or an array of NumPy."""
-    if labels is None:
-        raise DataError("labels are missing: give one for each sample.")
-    if isinstance(labels, (set, frozenset, Mapping)) or not hasattr(labels, "__iter__"):
-        raise DataError(f"labels are a {type(labels).__name__}: give a list or an array, with one for each sample.")
-    if hasattr(labels, "detach"):
-        return _of_tensor(labels)
-    return np.asarray(_without_gaps(labels)) if hasattr(labels, "shape") else list(labels)
-
-
-def _of_tensor(data: Any) -> NDArray[Any]:
-    data = data.detach().cpu()
-    array: NDArray[Any] = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()
-    return array
-
-
-def columns_of(data: Any) -> dict[str, NDArray[Any]]:
-    """The columns of a table of pandas."""
-    names = [str(name) for name in data.columns]
-    require_different(names, IN_MEMORY)
-    return {name: np.asarray(_without_gaps(data[key])) for name, key in zip(names, data.columns, strict=True)}
-
-
-def _without_gaps(values: Any) -> Any:
-    """A table or column of pandas with None in place of its words for nothing; anything else as it is."""
-    if not hasattr(values, "notna") or np.asarray(values.notna()).all():
-        return values
-    return values.astype(object).where(values.notna(), None)
-
-
-def is_hugging_face_dataset(data: Any) -> bool:
-    """Whether this is one of Hugging Face's, by its name: the package is no dependency."""
-    return type(data).__module__.split(".")[0] == "datasets"
-
-
-def is_torch_dataset(data: Any) -> bool:
-    """Whether this is one of torch's."""
-    from torch.utils.data import Dataset
-
-    return isinstance(data, Dataset)
-
-
-def listing_of_hugging_face(data: Any, label: str | None, labelled: bool, columns: Sequence[str] = ()) -> Listing:
-    """The samples of a `Dataset` or a `DatasetDict`; its table is used as it lies in memory, and no picture decoded."""
-    parts: list[tuple[Part | None, Any]] = [(None, data)]
-    if hasattr(data, "keys"):  # a DatasetDict
-        parts = [(part_named(name, IN_MEMORY), data[name]) for name in data]
-    for part, piece in parts:
-        if not hasattr(piece, "with_format") or not hasattr(piece, "__len__"):
-            raise DataError(f"data is a {type(piece).__name__}, which is read once: load it without streaming.")
-        if len(piece) == 0:
-            raise DataError(f"data holds no sample{f' in {part}' if part else ''}: give a dataset that has some.")
-    if not parts:
-        raise DataError("data holds no sample: give a dataset that has some.")
-    tables = in_order(((part, piece.with_format("arrow")[:]) for part, piece in parts), IN_MEMORY)
-    features = parts[0][1].features.to_dict()
-    return listing_of_tables(
-        IN_MEMORY, tables, features, follow_paths=True, label=label, labelled=labelled, columns=columns
-    )
-
-
-def gathered(dataset: Any, labelled: bool) -> tuple[list[Any], list[Any] | None, Sequence[str] | None]:
-    """Every sample of a torch dataset, its label, and the names of the classes as torchvision calls them."""
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise DataError(
-            f"data is a {type(dataset).__name__} without a length: give a dataset that is indexed by number."
-        )
-    images, labels = [], []
-    for row in range(len(dataset)):
-        sample = dataset[row]
-        pair = isinstance(sample, (tuple, list)) and len(sample) > 1
-        if labelled and not pair:
-            raise DataError(
-                f"data[{row}] is a {type(sample).__name__}: a dataset gives a pair of an image and its label."
-            )
-        images.append(sample[0] if isinstance(sample, (tuple, list)) else sample)
-        labels.append(sample[1] if pair else None)
-    names = getattr(dataset, "classes", None)
-    named = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-    return images, labels if labelled else None, names if named and names else None
-
 
 PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
 
@@ -149,19 +36,18 @@ def open_samples(
     columns: Sequence[str] = (),
     ignored: Sequence[str] = (),
 ) -> OwnDataset:
-    """Samples of any kind, with their labels as given.
+    """Open samples of any kind.
 
     Args:
-        data: A path as `open_dataset` takes it; an array or tensor of images or rows of features; a list of pictures or
-            arrays; a torch `Dataset` of (image, label); a Hugging Face `Dataset` or `DatasetDict`.
-        labels: One for each sample, where `data` does not hold them.
-        label: The column that holds them, of a table of pandas, of a Hugging Face dataset, or where a path leads.
-        ids: Names of the samples; their places when not given.
-        class_names: What the labels 0, 1, 2 … are called.
-        labelled: Whether samples must have labels; without, none are looked at.
-        columns: Of tables, the features to take, whatever else there is; all that there are when not given.
-        ignored: Of tables of numbers, in a file or of pandas, columns to read as if they were not there.
+        data: A path as `open_dataset` takes it; an array or tensor of images or features; a list of images or arrays; a
+            pandas table; a torch `Dataset` of (image, label); a Hugging Face `Dataset` or `DatasetDict`.
+        labels: One per sample, if `data` does not hold them.
+        label: Label column of a pandas table, a Hugging Face dataset, or the file at a path.
+        ids: Names of the samples (default: their indices).
+        class_names: Names of the labels 0, 1, 2 …
+        labelled, columns, ignored: As in `ReadOptions`.
     """
+    options = ReadOptions(label=label, labelled=labelled, columns=columns, ignored=ignored)
     if holds_labels(data):
         for name, value in (("labels", labels), ("ids", ids), ("class_names", class_names)):
             if value is not None:
@@ -169,88 +55,170 @@ def open_samples(
     if isinstance(data, (str, os.PathLike)):
         return open_dataset(Path(data), label=label, labelled=labelled, columns=columns, ignored=ignored)
     if ignored and not _is_pandas(data):
-        raise DataError(
-            f"ignore={ignored[0]!r} is for tables of numbers, in a file or of pandas, and {_kind(data)} is none: leave "
-            "it out."
-        )
-    if is_hugging_face_dataset(data):
-        return dataset_of(listing_of_hugging_face(data, label, labelled, columns), IN_MEMORY, labelled=labelled)
+        raise DataError(f"ignore={ignored[0]!r} is for tables of numbers, and {_kind(data)} is none: leave it out.")
     names = tuple(str(name) for name in class_names) if class_names is not None else None
-    if _is_pandas(data):
-        listing = _of_table(data, labels, label, ids, names, labelled, columns, ignored)
-        return dataset_of(listing, IN_MEMORY, labelled=labelled)
-    if label is not None and labelled:
+    if _is_hugging_face(data):
+        listing = _list_hugging_face(data, options)
+    elif _is_pandas(data):
+        listing = replace(_list_pandas(data, labels, ids, options), class_names=names)
+    elif label is not None and labelled:
         raise DataError(f"label={label!r} names a column, and {_kind(data)} has none: give its labels as `labels`.")
-    if is_torch_dataset(data):
-        data, labels, class_names = gathered(data, labelled)
-        names = tuple(class_names) if class_names is not None else None
-    return dataset_of(_listing(data, labels_of(labels) if labelled else None, ids, names), IN_MEMORY, labelled=labelled)
+    else:
+        if _is_torch(data):
+            data, labels, names = _gather(data, labelled)
+        listing = _list_arrays(data, labels_of(labels) if labelled else None, ids, names)
+    return dataset_of(listing, IN_MEMORY, labelled=labelled)
 
 
 def holds_labels(data: Any) -> bool:
-    """Whether these are samples that come with their labels."""
-    return isinstance(data, (str, os.PathLike)) or is_hugging_face_dataset(data) or is_torch_dataset(data)
+    """Whether these samples come with their labels."""
+    return isinstance(data, (str, os.PathLike)) or _is_hugging_face(data) or _is_torch(data)
+
+
+def labels_of(labels: Any) -> Any:
+    """Return labels as a list or a NumPy array."""
+    if labels is None:
+        raise DataError("labels are missing: give one per sample.")
+    if isinstance(labels, (set, frozenset, Mapping)) or not hasattr(labels, "__iter__"):
+        raise DataError(f"labels are a {type(labels).__name__}: give a list or an array, with one per sample.")
+    if hasattr(labels, "detach"):
+        return _from_tensor(labels)
+    return np.asarray(_without_gaps(labels)) if hasattr(labels, "shape") else list(labels)
+
+
+def _is_hugging_face(data: Any) -> bool:
+    # By its module: the package is no dependency.
+    return type(data).__module__.split(".")[0] == "datasets"
+
+
+def _is_torch(data: Any) -> bool:
+    from torch.utils.data import Dataset
+
+    return isinstance(data, Dataset)
 
 
 def _is_pandas(data: Any) -> bool:
-    return hasattr(data, "columns") and not is_hugging_face_dataset(data)
-
-
-def _of_table(
-    data: Any,
-    labels: Any,
-    label: str | None,
-    ids: Sequence[Any] | None,
-    class_names: tuple[str, ...] | None,
-    labelled: bool,
-    columns: Sequence[str],
-    ignored: Sequence[str],
-) -> Listing:
-    """A table of pandas, which is read as one in a file; its labels may be beside it."""
-    if labelled and labels is not None and label is not None:
-        raise DataError(f"labels are given, and so is label={label!r}: leave one of them out.")
-    given = one_label_each(labels_of(labels), data, IN_MEMORY) if labelled and labels is not None else None
-    table = columns_of(data)
-    table = {name: table[name] for name in without(ignored, table, IN_MEMORY)}
-    if ids is not None:
-        others = {name: values for name, values in table.items() if column_called(ID_COLUMNS, [name]) is None}
-        table = {**others, ID_COLUMNS[0]: np.array(_names(ids, len(data)))}
-    found = listing_of(table, IN_MEMORY, Path(), label=label, labelled=labelled, columns=columns, labels=given)
-    return replace(found, class_names=class_names)
+    return hasattr(data, "columns") and not _is_hugging_face(data)
 
 
 def _kind(data: Any) -> str:
     return f"the path {str(data)[:200]}" if isinstance(data, (str, os.PathLike)) else f"a {type(data).__name__}"
 
 
-def _listing(data: Any, labels: Any, ids: Sequence[Any] | None, class_names: tuple[str, ...] | None) -> Listing:
-    pictures = isinstance(data, (list, tuple)) and bool(data) and all(isinstance(each, Image.Image) for each in data)
-    content = data if pictures else array_of(data)
-    count = len(content) if pictures or content.ndim else 0
-    if not pictures and content.ndim and count == 0:
-        raise DataError(f"{IN_MEMORY} holds no sample: its shape is {content.shape}. Give some.")
-    names = _names(ids, count)
-    if pictures:
-        given = [None] * count if labels is None else one_label_each(labels, content, IN_MEMORY)
-        return Listing(ids=names, labels=given, files=[_as_png(each) for each in data], class_names=class_names)
-    return listing_of_arrays(
-        [content],
-        [labels] if labels is not None else None,
-        where=IN_MEMORY,
-        ids=names,
-        class_names=class_names,
-    )
+def _list_hugging_face(data: Any, options: ReadOptions) -> Listing:
+    """List a `Dataset` or a `DatasetDict` from its Arrow table in memory; no image is decoded."""
+    parts: list[tuple[Part | None, Any]] = [(None, data)]
+    if hasattr(data, "keys"):  # a DatasetDict
+        parts = [(part_named(name, IN_MEMORY), data[name]) for name in data]
+    for part, piece in parts:
+        if not hasattr(piece, "with_format") or not hasattr(piece, "__len__"):
+            raise DataError(
+                f"data is a {type(piece).__name__}, which can be read only once: load it without streaming."
+            )
+        if len(piece) == 0:
+            raise DataError(f"data holds no sample{f' in {part}' if part else ''}.")
+    if not parts:
+        raise DataError("data holds no sample.")
+    tables = in_order(((part, piece.with_format("arrow")[:]) for part, piece in parts), IN_MEMORY)
+    return listing_of_tables(IN_MEMORY, tables, parts[0][1].features.to_dict(), options, follow_paths=True)
 
 
-def _names(ids: Sequence[Any] | None, count: int) -> list[str]:
+def _list_pandas(data: Any, labels: Any, ids: Sequence[Any] | None, options: ReadOptions) -> Listing:
+    """List a pandas table as one in a file; its labels may be given separately."""
+    if options.labelled and labels is not None and options.label is not None:
+        raise DataError(f"labels are given, and so is label={options.label!r}: leave one of them out.")
+    given = one_label_each(labels_of(labels), data, IN_MEMORY) if options.labelled and labels is not None else None
+    table = columns_of(data)
+    table = {name: table[name] for name in without(options.ignored, table, IN_MEMORY)}
+    if ids is not None:
+        others = {name: values for name, values in table.items() if find_column(ID_COLUMNS, [name]) is None}
+        table = {**others, ID_COLUMNS[0]: np.array(_ids(ids, len(data)))}
+    return listing_of(table, IN_MEMORY, Path(), options, labels=given)
+
+
+def columns_of(data: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns of a pandas table by name."""
+    names = [str(name) for name in data.columns]
+    require_different(names, IN_MEMORY)
+    return {name: np.asarray(_without_gaps(data[key])) for name, key in zip(names, data.columns, strict=True)}
+
+
+def _without_gaps(values: Any) -> Any:
+    """Replace the missing values of a pandas table or column by None; return anything else unchanged."""
+    if not hasattr(values, "notna") or np.asarray(values.notna()).all():
+        return values
+    return values.astype(object).where(values.notna(), None)
+
+
+def _gather(dataset: Any, labelled: bool) -> tuple[list[Any], list[Any] | None, tuple[str, ...] | None]:
+    """Return the samples and labels of a torch dataset, and class names if it has `classes` as in torchvision."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise DataError(f"data is a {type(dataset).__name__} without a length: give a dataset with indices.")
+    images, labels = [], []
+    for row in range(len(dataset)):
+        sample = dataset[row]
+        pair = isinstance(sample, (tuple, list)) and len(sample) > 1
+        if labelled and not pair:
+            raise DataError(f"data[{row}] is a {type(sample).__name__}: it must be a pair of an image and its label.")
+        images.append(sample[0] if isinstance(sample, (tuple, list)) else sample)
+        labels.append(sample[1] if pair else None)
+    names = getattr(dataset, "classes", None)
+    named = isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names)
+    return images, labels if labelled else None, tuple(names) if names and named else None
+
+
+def _list_arrays(data: Any, labels: Any, ids: Sequence[Any] | None, class_names: tuple[str, ...] | None) -> Listing:
+    if isinstance(data, (list, tuple)) and data and all(isinstance(each, Image.Image) for each in data):
+        given = [None] * len(data) if labels is None else one_label_each(labels, data, IN_MEMORY)
+        files = [_as_png(each) for each in data]
+        return Listing(ids=_ids(ids, len(data)), labels=given, files=files, class_names=class_names)
+    array = _array_of(data)
+    count = len(array) if array.ndim else 0
+    if array.ndim and count == 0:
+        raise DataError(f"{IN_MEMORY} holds no sample: its shape is {array.shape}.")
+    pieces = [labels] if labels is not None else None
+    return listing_of_arrays([array], pieces, where=IN_MEMORY, ids=_ids(ids, count), class_names=class_names)
+
+
+def _array_of(data: Any) -> NDArray[Any]:
+    """Convert an array, a tensor, or a list of them."""
+    if data is None:
+        raise DataError("data is None: give images, features, a dataset or a path.")
+    if isinstance(data, (list, tuple)):
+        arrays = [_array_of(each) for each in data]
+        shapes = [each.shape for each in arrays]
+        different = next((row for row, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if different is not None:
+            raise DataError(
+                f"data: sample {different} has shape {shapes[different]}, and the first one {shapes[0]}. Make them "
+                "alike, or give Pillow images, which are resized."
+            )
+        return np.stack(arrays) if arrays else np.empty((0,))
+    if hasattr(data, "detach"):
+        return _from_tensor(data)
+    array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
+    if array.dtype == object:
+        raise DataError(
+            f"data is a {type(data).__name__} of things that are no numbers: {SHAPES}. Or give a dataset or a path."
+        )
+    return array
+
+
+def _from_tensor(data: Any) -> NDArray[Any]:
+    data = data.detach().cpu()
+    array: NDArray[Any] = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()
+    return array
+
+
+def _ids(ids: Sequence[Any] | None, count: int) -> list[str]:
     if ids is not None and len(ids) != count:
-        raise DataError(f"there are {count:,} samples and {len(ids):,} ids: give one id for each sample, or none.")
+        raise DataError(f"there are {count:,} samples and {len(ids):,} ids: give one id per sample, or none.")
     return given_ids(ids, IN_MEMORY) if ids is not None else [str(row) for row in range(count)]
 
 
-def _as_png(picture: Image.Image) -> bytes:
-    """Without loss, and with little effort."""
+def _as_png(image: Image.Image) -> bytes:
+    """Encode an image losslessly and fast."""
     content = io.BytesIO()
-    upright = picture if picture.mode in PNG_MODES else picture.convert("RGB")
-    upright.save(content, "PNG", compress_level=1)
+    converted = image if image.mode in PNG_MODES else image.convert("RGB")
+    converted.save(content, "PNG", compress_level=1)
     return content.getvalue()

@@ -1,16 +1,14 @@
-"""The columns of a CSV file, and how its text is written: by rules, not by what is likely.
+"""Read the columns of CSV and Parquet files and of Arrow tables.
 
-Text is in UTF-8, or in UTF-16 where the file begins with the mark of that, as what spreadsheets call Unicode text does.
-Fields are separated by what a first line `sep=;` says, else by that of `, ; tab |` which makes the most columns of the
-heading.
-
-The columns of a Parquet file, and of any table of Arrow.
+Text is UTF-8, or UTF-16 if the file starts with its byte order mark, as the Unicode text of spreadsheets does. The
+separator is the one in a first line `sep=;`, else the one of `, ; tab |` that splits the header into the most columns.
 """
 
 import codecs
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,23 +18,23 @@ from tnlpad.data.own.columns import require_different
 from tnlpad.errors import DataError
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-SAID = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-MOST_FIELD_CHARACTERS = 1 << 20
-Rows = Iterator[tuple[int, list[str]]]  # each with the line where it ends
+SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+MAX_FIELD_CHARACTERS = 1 << 20
+Rows = Iterator[tuple[int, list[str]]]  # each with the number of its last line
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextForm:
-    """How a table is written as text; a codec of Python's, which reads and writes the mark of its encoding."""
+    """Encoding, as a Python codec that reads and writes the byte order mark, and separator of a CSV file."""
 
     encoding: str = "utf-8"
     separator: str = ","
 
 
 def read_csv(path: Path) -> tuple[dict[str, list[str]], TextForm]:
-    """The columns of a text file by their headings, and how it is written."""
-    previous = csv.field_size_limit(MOST_FIELD_CHARACTERS)
+    """Return the columns of a CSV file by name, and its encoding and separator."""
+    previous = csv.field_size_limit(MAX_FIELD_CHARACTERS)
     encoding = "utf-8"
     try:
         with readable(path):
@@ -54,27 +52,27 @@ def read_csv(path: Path) -> tuple[dict[str, list[str]], TextForm]:
 
 def _encoding(path: Path) -> str:
     with open(path, "rb") as file:
-        start = file.read(max(map(len, MARKS)))
-    return next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), "utf-8")
+        start = file.read(max(map(len, BYTE_ORDER_MARKS)))
+    return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
 
 
 def _separator(file: TextIO, path: Path) -> str:
-    said = SAID.fullmatch(file.readline(len('"sep=;"\r\n')))
-    if said and said[1] in SEPARATORS:
-        return said[1]
-    columns = {each: len(_heading(_rows(file, each))) for each in SEPARATORS}
+    given = SEPARATOR_LINE.fullmatch(file.readline(len('"sep=;"\r\n')))
+    if given and given[1] in SEPARATORS:
+        return given[1]
+    columns = {each: len(_header(_rows(file, each))) for each in SEPARATORS}
     most = max(columns.values())
     first, *others = [each for each, count in columns.items() if count == most]
     if most > 1 and others:
         raise DataError(
-            f"{path}: what makes the most columns of the heading separates them, and {SEPARATORS[first]} make as many "
-            f"as {SEPARATORS[others[0]]}. Put quotes around names that hold one, or write `sep={first}` above them."
+            f"{path}: {SEPARATORS[first]} and {SEPARATORS[others[0]]} split the header into equally many columns. Put "
+            f"names that contain one of them in quotes, or write `sep={first}` as the first line."
         )
-    return "\t" if most == 1 else first  # a single column, whose fields may hold the others
+    return "\t" if most == 1 else first  # a single column, whose fields may contain the others
 
 
 def _rows(file: TextIO, separator: str) -> Rows:
-    """The file from its beginning, without empty lines and the `sep=;` that is for spreadsheets."""
+    """Yield the rows from the start of the file, without empty lines and a first line `sep=;`."""
     file.seek(0)
     reader = csv.reader(file, delimiter=separator)
     for row in reader:
@@ -83,39 +81,34 @@ def _rows(file: TextIO, separator: str) -> Rows:
             yield reader.line_num, row
 
 
-def _heading(rows: Rows) -> list[str]:
+def _header(rows: Rows) -> list[str]:
     _, row = next(rows, (0, []))
     return [name.strip() for name in row]
 
 
 def _columns(rows: Rows, path: Path) -> dict[str, list[str]]:
-    names = _heading(rows)
+    names = _header(rows)
     if not any(names):
         raise DataError(f"{path} is empty: its first line must name the columns, such as `path,label`.")
     if any("\0" in name for name in names):
-        raise _not_text(path, "utf-8", "it has zero bytes, which such text has not")
+        raise _not_text(path, "utf-8", "it contains zero bytes")
     require_different(names, path)
     columns: dict[str, list[str]] = {name: [] for name in names}
     for line, row in rows:
         if not any(field.strip() for field in row):
             continue
         if len(row) != len(names):
-            counts = f"{len(row)} fields, and the first line names {len(names)} columns"
-            raise DataError(f"{path}, line {line}: {counts}. {_way_out(row)}")
+            advice = "Fill the line in, and put quotes around a field that contains a separator."
+            if any("\n" in field for field in row):
+                advice = "Is a quote not closed?"
+            raise DataError(f"{path}, line {line}: {len(row)} fields, but {len(names)} columns. {advice}")
         for name, field in zip(names, row, strict=True):
             columns[name].append(field)
     return columns
 
 
-def _way_out(row: list[str]) -> str:
-    """What to do about a row that does not fit."""
-    if any("\n" in field for field in row):
-        return "Is a quote not closed?"
-    return "Fill the line in, and put quotes around a field that holds a separator."
-
-
 def _not_text(path: Path, encoding: str, reason: str) -> DataError:
-    kind = "UTF-16, which its first bytes announce" if encoding == "utf-16" else "UTF-8"
+    kind = "UTF-16, which its byte order mark announces" if encoding == "utf-16" else "UTF-8"
     return DataError(
         f"{path} is not a text file in {kind} ({reason}). Save it as UTF-8, which spreadsheets offer as a kind of CSV, "
         "or as Unicode text."
@@ -123,7 +116,7 @@ def _not_text(path: Path, encoding: str, reason: str) -> DataError:
 
 
 def parquet_file(path: Path) -> Any:
-    """A Parquet file of which only the description has been read, and makes sense."""
+    """Open a Parquet file and read its schema."""
     from pyarrow import parquet as pq
 
     with readable_as("Parquet", path):
@@ -133,55 +126,20 @@ def parquet_file(path: Path) -> Any:
 
 
 def parquet_table(path: Path) -> Any:
-    """The whole of it, as an Arrow table."""
+    """Read a Parquet file as an Arrow table."""
     with readable_as("Parquet", path):
-        return sound(parquet_file(path).read(), path)
+        return validated(parquet_file(path).read(), path)
 
 
-def sound(table: Any, path: Path) -> Any:
-    """The table, if each of its columns is what it says; what is not can crash whoever looks at its values."""
+def validated(table: Any, path: Path) -> Any:
+    """Return the Arrow table after a full check; reading values of an invalid one can crash the process."""
     table.validate(full=True)
     require_different(table.column_names, path)
     return table
 
 
-def arrow_columns(table: Any, where: Path) -> dict[str, Any]:
-    """The columns of an Arrow table by their names."""
-    return {name: values_of(table, name, where) for name in table.column_names}
-
-
-def values_of(table: Any, name: str, where: Path) -> Any:
-    """The values of a column: numbers without gaps as an array, the rest as a list."""
-    from pyarrow import types
-
-    column = table.column(name)
-    numeric = types.is_floating(column.type) or types.is_integer(column.type)
-    try:
-        return column.to_numpy() if numeric and not column.null_count else _as_text(column).to_pylist()
-    # Damaged text, a date that Python has not, a place in a dictionary that is not there.
-    except (ValueError, ArithmeticError, LookupError, NotImplementedError) as error:
-        raise DataError(f"{where}: a value in column {name[:80]!r} cannot be read: {error}. Correct it.") from error
-
-
-def is_bytes(kind: Any) -> bool:
-    """Whether a column of this type holds plain bytes."""
-    from pyarrow import types
-
-    return bool(types.is_binary(kind) or types.is_large_binary(kind))
-
-
-def _as_text(column: Any) -> Any:
-    """Bytes that are all text, as some programs write it, become text."""
-    import pyarrow as pa
-
-    try:
-        return column.cast(pa.large_string()) if is_bytes(column.type) else column
-    except pa.ArrowInvalid:
-        return column
-
-
 def joined(tables: Sequence[Any], folder: Path) -> Any:
-    """Tables of the same columns as one."""
+    """Concatenate Arrow tables of the same columns."""
     import pyarrow as pa
 
     try:
@@ -190,3 +148,34 @@ def joined(tables: Sequence[Any], folder: Path) -> Any:
         raise DataError(
             f"{folder}: its tables have different columns ({error}). Name one of the files if they are different data."
         ) from error
+
+
+def arrow_columns(table: Any, where: Path) -> dict[str, Any]:
+    """Return the columns of an Arrow table by name."""
+    return {name: values_of(table, name, where) for name in table.column_names}
+
+
+def values_of(table: Any, name: str, where: Path) -> Any:
+    """Return a column: numbers without gaps as an array, others as a list, with text for bytes that are text."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    column = table.column(name)
+    numeric = types.is_floating(column.type) or types.is_integer(column.type)
+    try:
+        if numeric and not column.null_count:
+            return column.to_numpy()
+        if is_bytes(column.type):
+            with suppress(pa.ArrowInvalid):
+                column = column.cast(pa.large_string())
+        return column.to_pylist()
+    # Damaged text, a date that Python does not have, an index that is not in the dictionary.
+    except (ValueError, ArithmeticError, LookupError, NotImplementedError) as error:
+        raise DataError(f"{where}: a value in column {name[:80]!r} cannot be read: {error}. Correct it.") from error
+
+
+def is_bytes(kind: Any) -> bool:
+    """Whether this is the Arrow type of plain bytes."""
+    from pyarrow import types
+
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
