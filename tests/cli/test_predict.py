@@ -34,7 +34,7 @@ def test_predictions_on_own_images_need_no_labels(run, tmp_path):
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 4
 
 
-def test_one_image_will_do(run, tmp_path):
+def test_a_single_image(run, tmp_path):
     save(tmp_path / "photo.PNG", picture(1))
     found = document("predict", run, tmp_path / "photo.PNG")["predictions"]
     assert [(each["id"], each["path"]) for each in found] == [("photo.PNG", str(tmp_path / "photo.PNG"))]
@@ -69,7 +69,7 @@ def test_a_folder_a_table_and_pictures_get_the_same_predictions(tmp_path):
         assert each["probability"] == pytest.approx(found[f"train/cat/{number}.png"]["probability"])
 
 
-def test_bad_samples_are_left_out_and_said(run, tmp_path):
+def test_bad_samples_are_left_out_and_reported(run, tmp_path):
     save(tmp_path / "data" / "good.png", picture(1))
     (tmp_path / "data" / "bad.png").write_bytes(b"")
     result = asked("predict", run, tmp_path / "data")
@@ -90,14 +90,14 @@ def test_columns_are_found_by_name(tmp_path):
     (tmp_path / "d.csv").write_text("width,depth\n1,2\n")
     result = asked("predict", run, tmp_path / "d.csv")
     assert result.exit_code == 3
-    assert "has no column 'height', and this run was trained on one; it has width, depth." in result.stderr
+    assert "has no column 'height', which this run was trained on; it has width, depth." in result.stderr
     (tmp_path / "e.csv").write_text("width,height\n1,tall\n")
     result = asked("predict", run, tmp_path / "e.csv")
     assert result.exit_code == 3
-    assert "'tall' in column 'height', row 0 (the first is 0), is no number" in result.stderr
+    assert "'tall' in column 'height', row 0 (counted from 0), is no number" in result.stderr
 
 
-def test_other_columns_are_ignored_in_a_line_that_says_so(tmp_path):
+def test_other_columns_are_ignored_with_a_note(tmp_path):
     run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
     (tmp_path / "a.csv").write_text("id,width,height\n7,1,-2\n8,3,4\n9,,4\n")
     (tmp_path / "b.csv").write_text(
@@ -129,7 +129,7 @@ def _parquet(path):
         ("x.csv", "path,label\n", "has no rows"),
         ("x.csv", "a,b\nnan,1\n1,nan\n", "has no finite number"),
         ("x.npz", "no archive", "cannot be read as .npz"),
-        ("x.xlsx", "x", "is of no known kind"),
+        ("x.xlsx", "x", "is not of a known kind"),
     ],
 )
 def test_bad_data_end_with_three_and_write_nothing(run, tmp_path, name, content, message):
@@ -150,7 +150,7 @@ def test_the_data_are_not_overwritten(run, tmp_path):
     assert (tmp_path / "x.csv").read_text() == "path\na.png\n"
 
 
-def test_a_place_that_cannot_be_written_to_is_named(run, tmp_path):
+def test_a_file_that_cannot_be_written_is_named(run, tmp_path):
     (tmp_path / "file").write_text("")
     np.savez(tmp_path / "a.npz", images=np.zeros((4, 8, 8), dtype=np.uint8))
     result = asked("predict", run, tmp_path / "a.npz", "--out", tmp_path / "file" / "p.csv")
