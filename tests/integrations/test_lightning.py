@@ -249,7 +249,7 @@ def test_the_error_that_came_first_is_the_one_shown(tmp_path):
                 self.network[0].weight.add_(1)
             return super().training_step(batch, index)
 
-    with pytest.raises(RuntimeError, match="changed or moved from outside") as caught:
+    with pytest.raises(RuntimeError, match=r"0\.weight .*changed") as caught:
         trainer(tmp_path).fit(Meddles(), loader())
     assert caught.value.__context__ is None
 
@@ -336,9 +336,9 @@ class WithoutOptimizers(Classifier):
 
 def test_it_says_that_there_is_nothing_to_do(tmp_path):
     plain = Classifier(optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1))
-    with pytest.raises(RuntimeError, match=r"No Decomposition among the optimizers of Classifier \(SGD\)"):
+    with pytest.raises(RuntimeError, match=r"Classifier \(SGD\)"):
         trainer(tmp_path).fit(plain, loader())
-    with pytest.raises(RuntimeError, match=r"among the optimizers of WithoutOptimizers \(none\)"):
+    with pytest.raises(RuntimeError, match=r"WithoutOptimizers \(none\)"):
         trainer(tmp_path).fit(WithoutOptimizers(), loader())
 
 

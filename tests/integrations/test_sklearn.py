@@ -119,7 +119,7 @@ def test_images_and_a_network_of_one_s_own():
     classifier = TnlpadClassifier(small_convolution, epochs=8, batch_size=101, random_state=0).fit(images, given)
     assert classifier.score(unseen, clean) > 0.85
     assert not classifier.module_.training
-    with pytest.raises(ValueError, match=r"Samples have shape \(1, 8, 7\), but those of training had \(1, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"\(1, 8, 7\), .* \(1, 8, 8\)"):
         classifier.predict(unseen[..., :7])
 
 
@@ -346,13 +346,13 @@ def test_there_may_be_more_classes_than_samples_on_one_side(fraction, sizes):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimizer": "lion"}, "optimizer='lion': choose one of sgd, adamw"),
-        ({"epochs": 0}, "epochs=0: must be at least 1"),
-        ({"batch_size": 0}, "batch_size=0: must be at least 1"),
-        ({"validation_fraction": 1.0}, "validation_fraction=1.0: must be at least 0 and below 1"),
-        ({"validation_fraction": -0.1}, "validation_fraction=-0.1: must be at least 0 and below 1"),
-        ({"learning_rate": 1e20}, "learning_rate=1e[+]20 is too high"),
-        ({"module": steep}, "The loss is inf in epoch 1"),
+        ({"optimizer": "lion"}, "optimizer='lion': .*sgd, adamw"),
+        ({"epochs": 0}, "epochs=0: .*at least 1"),
+        ({"batch_size": 0}, "batch_size=0: .*at least 1"),
+        ({"validation_fraction": 1.0}, r"validation_fraction=1.0: .*\[0, 1\)"),
+        ({"validation_fraction": -0.1}, r"validation_fraction=-0.1: .*\[0, 1\)"),
+        ({"learning_rate": 1e20}, "learning_rate=1e[+]20"),
+        ({"module": steep}, "inf in epoch 1"),
     ],
 )
 def test_what_cannot_work_is_refused(options, message):

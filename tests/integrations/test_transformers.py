@@ -230,12 +230,12 @@ def test_the_best_model_can_be_loaded_and_evaluated(tmp_path):
 def test_a_model_saved_alone_is_not_resumed_from(tmp_path):
     options = {"save_strategy": "epoch", "save_only_model": True}
     trainer(tmp_path, **options).train()
-    with pytest.raises(RuntimeError, match=f"Resumed at step {STEPS} without the optimizer's state"):
+    with pytest.raises(RuntimeError, match=f"step {STEPS} without the optimizer's state"):
         trainer(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{STEPS}"))
 
 
 def test_another_optimizer_is_refused(tmp_path):
-    with pytest.raises(RuntimeError, match="The Trainer's optimizer is AcceleratedOptimizer, not a Decomposition"):
+    with pytest.raises(RuntimeError, match="AcceleratedOptimizer, not a Decomposition"):
         trainer(tmp_path, optimizer=lambda model: torch.optim.AdamW(model.parameters())).train()
 
 

@@ -3,6 +3,7 @@ from torch.nn import functional as F
 
 from tests.methods.problems import blobs, setup_for
 from tnlpad.methods.decomposable import Learner, any_nonzero
+from tnlpad.methods.forward import gradient_step
 from tnlpad.methods.tnlpad import TnlpadConfig
 
 
@@ -14,7 +15,11 @@ def learner(config=None, **changes):
 def descend(which, steps=3):
     problem = blobs()
     which.begin_epoch()
-    return [which.update(F.cross_entropy(which.network(problem.points), problem.given)) for _ in range(steps)]
+    losses = []
+    for _ in range(steps):
+        loss = F.cross_entropy(which.network(problem.points), problem.given)
+        losses.append(gradient_step(which.optimizer, loss))
+    return losses
 
 
 def test_without_a_decomposition_sigma_is_w():

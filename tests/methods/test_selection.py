@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tnlpad.methods.selection import forget_rate, keep_count, masked_mean, ranks, smallest
+from tnlpad.methods.selection import Forgetting, keep_count, masked_mean, ranks, smallest
 
 
 def rate(value: float) -> torch.Tensor:
@@ -22,25 +22,25 @@ def rate(value: float) -> torch.Tensor:
     ],
 )
 def test_how_many_are_kept_in_the_first_epochs(size, noise_rate, counts):
-    found = [int(keep_count(size, rate(forget_rate(epoch, noise_rate)))) for epoch in range(1, 12)]
+    found = [int(keep_count(size, rate(Forgetting().forget_rate(epoch, noise_rate)))) for epoch in range(1, 12)]
     assert found == counts
 
 
 def test_the_schedule_of_the_paper_is_one_epoch_ahead():
-    rates = [forget_rate(epoch, 0.2, schedule="paper") for epoch in (1, 5, 10, 50)]
+    rates = [Forgetting(schedule="paper").forget_rate(epoch, 0.2) for epoch in (1, 5, 10, 50)]
     assert rates == pytest.approx([0.02, 0.1, 0.2, 0.2])
-    assert [forget_rate(epoch, 0.2) for epoch in (1, 10, 50)] == pytest.approx([0.0, 0.2, 0.2])
+    assert [Forgetting().forget_rate(epoch, 0.2) for epoch in (1, 10, 50)] == pytest.approx([0.0, 0.2, 0.2])
 
 
 def test_one_gradual_epoch_forgets_in_full_at_once():
-    assert forget_rate(1, 0.4, gradual_epochs=1) == 0.4
+    assert Forgetting(gradual_epochs=1).forget_rate(1, 0.4) == 0.4
 
 
 def test_wrong_settings_of_the_schedule_are_named():
     with pytest.raises(ValueError, match="gradual_epochs=0"):
-        forget_rate(1, 0.2, gradual_epochs=0)
+        Forgetting(gradual_epochs=0).forget_rate(1, 0.2)
     with pytest.raises(ValueError, match="schedule='linear'"):
-        forget_rate(1, 0.2, schedule="linear")
+        Forgetting(schedule="linear").forget_rate(1, 0.2)
 
 
 def test_rounding_does_not_lose_a_sample():

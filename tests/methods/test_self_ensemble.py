@@ -10,6 +10,7 @@ from tests.methods.problems import Points, batches, blobs, build, noisy_accuracy
 from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
 from tnlpad.methods import self_ensemble as module
 from tnlpad.methods.decomposable import Learner
+from tnlpad.methods.forward import gradient_step
 from tnlpad.methods.protocol import chosen_by, schedule_epoch
 from tnlpad.methods.self_ensemble import (
     MeanTeacher,
@@ -389,7 +390,7 @@ def descend(student, steps, teacher=None):
     student.begin_epoch()
     for _ in range(steps):
         logits = student.network(problem.points.double())
-        student.update(torch.nn.functional.cross_entropy(logits, problem.given))
+        gradient_step(student.optimizer, torch.nn.functional.cross_entropy(logits, problem.given))
         if teacher is not None:
             teacher.update()
 
@@ -474,7 +475,7 @@ def test_the_averages_of_the_parts_add_up_to_that_of_w():
     student.begin_epoch()
     for step in range(1, 30):
         loss = torch.nn.functional.cross_entropy(student.network(problem.points.double()), problem.given)
-        student.update(loss)
+        gradient_step(student.optimizer, loss)
         teacher.update()
         share = torch.tensor(max(1 / (step + 1), 1 - 0.9)).item()  # in the single precision of the counter
         with torch.no_grad():

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from tests.methods.problems import batches, blobs, build, in_double, setup_for, train, weights
 from tests.methods.tables import LN3, LN9, moved, one_step, table_setup
-from tnlpad.methods.selection import forget_rate
+from tnlpad.methods.selection import Forgetting
 from tnlpad.methods.sigua import kept_and_ascent
 
 
@@ -57,7 +57,7 @@ def test_without_ascent_it_is_small_loss_training():
     for epoch in (1, 2, 3):
         for batch in batches(problem, epoch):
             losses = F.cross_entropy(network(batch.images), batch.labels, reduction="none")
-            count = math.floor((1 - forget_rate(epoch, 0.3, 3)) * len(losses) + 1e-9)
+            count = math.floor((1 - Forgetting(gradual_epochs=3).forget_rate(epoch, 0.3)) * len(losses) + 1e-9)
             optimizer.zero_grad()
             losses.sort().values[:count].mean().backward()
             optimizer.step()

@@ -1,1 +1,1 @@
-"""The decomposition in other people's frameworks: scikit-learn, Lightning, the Hugging Face Trainer; one file each."""
+"""The decomposition in other frameworks: scikit-learn, Lightning and the Hugging Face Trainer, one file each."""

@@ -1,4 +1,4 @@
-"""A Lightning callback for `Decomposition`: epochs start, σ is judged, and σ is what checkpoints hold.
+"""A Lightning callback that starts the epochs of `Decomposition`, and evaluates and saves σ.
 
     class Classifier(lightning.LightningModule):
         def configure_optimizers(self):
@@ -6,13 +6,13 @@
 
     Trainer(callbacks=[DecompositionCallback()]).fit(Classifier(), data)
 
-The module holds w = σ + γ from the start of a training batch to its end, and σ at every other time: in validation, in
-the hooks between batches, in every checkpoint (`save_weights_only=True` and the one saved on an exception included) and
-when training is over. A checkpoint's `state_dict` is therefore an ordinary model to load anywhere; w is restored from
-the optimizer's state, so that `fit(ckpt_path=...)` goes on bit for bit. Only full checkpoints can do that, as ever.
+The module holds w = σ + γ from the start to the end of a training batch, and σ at all other times: in validation, in
+the hooks between batches, in every checkpoint (including `save_weights_only=True` and checkpoints saved on an
+exception), and after training. So a checkpoint's `state_dict` is an ordinary model. `fit(ckpt_path=...)` restores w
+from the optimizer's state and resumes bit for bit; as always, this needs a full checkpoint.
 
-Automatic and manual optimization, gradient accumulation, several optimizers and LR schedulers work as without it. An
-epoch is what Lightning calls one; for data without an end give the optimizer `steps_per_epoch` instead.
+Automatic and manual optimization, gradient accumulation, several optimizers and LR schedulers work as usual. An epoch
+is Lightning's; for endless data, set `steps_per_epoch` of the optimizer instead.
 """
 
 from contextlib import suppress
@@ -27,7 +27,7 @@ except ImportError as missing:
 
 
 class DecompositionCallback(Callback):
-    """Starts the epochs of every `Decomposition` of a run, and lets the module hold σ outside of training batches."""
+    """Starts the epochs of every `Decomposition`, and makes the module hold σ outside of training batches."""
 
     def __init__(self) -> None:
         self._epoch: int | None = None  # Lightning's number of the epoch that was started last
@@ -36,13 +36,13 @@ class DecompositionCallback(Callback):
         if not _decompositions(trainer):
             found = ", ".join(type(optimizer).__name__ for optimizer in trainer.optimizers) or "none"
             raise RuntimeError(
-                f"No Decomposition among the optimizers of {type(pl_module).__name__} ({found}): return one from "
-                "configure_optimizers(), or leave out DecompositionCallback."
+                f"No Decomposition among the optimizers of {type(pl_module).__name__} ({found}). Return one from "
+                "configure_optimizers(), or remove DecompositionCallback."
             )
         _hold_sigma(trainer)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        # Not in on_train_epoch_start: resumed from a checkpoint of an epoch's last batch, Lightning leaves that out.
+        # Not in on_train_epoch_start, which Lightning skips when it resumes from the last batch of an epoch.
         new = trainer.current_epoch != self._epoch
         self._epoch = trainer.current_epoch
         for optimizer in _decompositions(trainer):
@@ -50,16 +50,14 @@ class DecompositionCallback(Callback):
                 optimizer.start_epoch()
             optimizer.train()
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         _hold_sigma(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        _hold_sigma(trainer)  # a batch that its hook refused has a start and no end
+        _hold_sigma(trainer)  # a batch that a hook skipped has a start but no end
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        with suppress(RuntimeError):  # weights changed from outside, say: the error to show is the one that came first
+        with suppress(RuntimeError):  # such as weights changed from outside: the first error is the one to show
             _hold_sigma(trainer)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""A scikit-learn classifier for features whose labels are partly wrong.
+"""A scikit-learn classifier for data whose labels are partly wrong.
 
 >>> from sklearn.datasets import load_iris
 >>> from sklearn.model_selection import cross_val_score
 >>> from tnlpad.integrations.sklearn import TnlpadClassifier
 >>> accuracies = cross_val_score(TnlpadClassifier(epochs=5, random_state=1), *load_iris(return_X_y=True))
 
-A small network is trained by `Decomposition` on standardised features and predicts with σ. Some of the samples are held
-back, with the labels they came with, and choose the epoch: nothing here needs a clean label or the share of wrong ones.
+A small network is trained by `Decomposition` on standardised features and predicts with σ. The accuracy on held-out
+samples with noisy labels selects the epoch, so neither clean labels nor the share of wrong labels is needed.
 
-How it differs from the paper: the learning rate falls along a cosine; its default and that of c2 are what the accuracy
-on samples with noisy labels prefers over some tables (`benchmarks/own_defaults.py`).
+How it differs from the paper: the learning rate follows a cosine. Its default and that of c2 gave the best accuracy on
+noisy held-out labels over several tables (`benchmarks/own_defaults.py`).
 
-There is no `sample_weight`: scikit-learn asks that a weight of two be the same as the sample given twice, and training
-on batches drawn at random cannot promise that.
+There is no `sample_weight`. scikit-learn requires that a weight of two equals passing the sample twice, which training
+on random batches cannot guarantee.
 """
 
 import math
@@ -42,13 +42,13 @@ BASES: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "sgd": (torch.optim.SGD, {"momentum": 0.9}),
     "adamw": (torch.optim.AdamW, {}),
 }
-FEWEST_TO_CHOOSE_BY = 20  # with fewer samples than this, the validation accuracy of an epoch is mostly chance
+MIN_VALIDATION_SAMPLES = 20  # with fewer, the validation accuracy of an epoch is mostly chance
 PREDICTION_BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """Samples and labels on the device; indices of those to train on and of those to choose the epoch by."""
+    """Samples and labels on the device, and the indices of the training and the validation samples."""
 
     samples: Tensor
     labels: Tensor
@@ -56,13 +56,13 @@ class _Data:
     validation: Tensor
 
     def batches(self, size: int) -> tuple[Tensor, ...]:
-        """The samples to train on in a new order, in batches of nearly equal size: BatchNorm cannot bear a 1."""
+        """Shuffle the training samples into batches of nearly equal size; BatchNorm fails on a batch of 1."""
         order = self.train[torch.randperm(len(self.train)).to(self.train.device)]
         return order.tensor_split(math.ceil(len(order) / size))
 
     @torch.no_grad()
     def validate(self, network: nn.Module) -> tuple[float, float]:
-        """Accuracy on the held back samples with the labels they came with, and minus their loss to break ties."""
+        """Return the accuracy on the validation samples by given labels, and minus their loss to break ties."""
         if not len(self.validation):
             return 0.0, 0.0
         logits = torch.cat([network(self.samples[batch]) for batch in self.validation.split(PREDICTION_BATCH)])
@@ -74,23 +74,23 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
     """A network trained as w = σ + γ that predicts with σ, for tables or arrays of images with partly wrong labels.
 
     Args:
-        module: A function `(input_shape, num_classes) -> nn.Module` whose network gives one logit per class. Not given,
-            a network of linear layers with ReLU.
-        hidden: Widths of that network's hidden layers.
-        optimizer: "sgd" (momentum 0.9) or "adamw", which wants a learning rate of about 0.001.
-        learning_rate, weight_decay: Of the optimizer; the learning rate falls to zero along a cosine.
-        c1, c2: Strength of the penalties on σ and γ; a larger c2 releases γ earlier. Worth a grid search.
-        epochs, batch_size: How long to train, and on how many samples at a time.
-        validation_fraction: Share of the samples that is held back to choose the epoch by. With fewer than 20 such
-            samples, or 0, all are trained on and the last epoch is kept.
-        device: Where to train and predict, such as "cpu" or "cuda".
-        random_state: As everywhere in scikit-learn.
+        module: A function `(input_shape, num_classes) -> nn.Module` whose network returns one logit per class. By
+            default, a network of linear layers with ReLU.
+        hidden: Widths of the default network's hidden layers.
+        optimizer: "sgd" (momentum 0.9), or "adamw", which needs a learning rate of about 0.001.
+        learning_rate, weight_decay: Options of the optimizer; the learning rate falls to zero along a cosine.
+        c1, c2: Strengths of the penalties on σ and γ; a larger c2 releases γ earlier. Worth a grid search.
+        epochs, batch_size: Number of epochs, and of samples per batch.
+        validation_fraction: Share of the samples held out to select the epoch. If these would be fewer than 20, all
+            samples are trained on and the last epoch is kept.
+        device: Device to train and predict on, such as "cpu" or "cuda".
+        random_state: Seed or generator, as in scikit-learn.
 
     Attributes:
-        classes_: The labels seen, in order.
-        module_: The trained network, holding σ. It expects standardised features.
-        mean_, scale_: What features are standardised by.
-        epoch_: The epoch (1-based) that the network is from.
+        classes_: Sorted class labels.
+        module_: The trained network, with σ as its weights. It expects standardised features.
+        mean_, scale_: Mean and scale of the features in training.
+        epoch_: The selected epoch, 1-based.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         self.mean_ = X.mean(axis=0, dtype=np.float64)
         spread = X.std(axis=0, dtype=np.float64)
-        # Of a column that is 0.1 throughout, rounding leaves a spread of 1e-16, by which another value would be huge.
+        # A constant column of 0.1 has a rounding spread of 1e-16; dividing another value by it would explode.
         varies = (spread > 0) & (X.max(axis=0) > X.min(axis=0))
         self.scale_ = np.where(varies, spread, 1.0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -143,18 +143,18 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of `classes_`."""
+        """Return the probability of each class, in the order of `classes_`."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, allow_nd=True)
         if X.shape[1:] != self.mean_.shape:
-            raise ValueError(f"Samples have shape {X.shape[1:]}, but those of training had {self.mean_.shape}.")
+            raise ValueError(f"Samples have shape {X.shape[1:]}, but training samples had {self.mean_.shape}.")
         with torch.inference_mode():
             logits = [self.module_(batch) for batch in self._standardised(X).split(PREDICTION_BATCH)]
             probabilities: np.ndarray = torch.cat(logits).softmax(1).cpu().numpy()
         return probabilities
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each sample."""
+        """Return the most probable class of each sample."""
         most_probable = self.predict_proba(X).argmax(1)
         labels: np.ndarray = self.classes_[most_probable]
         return labels
@@ -166,21 +166,21 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r}: must be at least 1.")
         if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction={self.validation_fraction!r}: must be at least 0 and below 1.")
+            raise ValueError(f"validation_fraction={self.validation_fraction!r}: must lie in [0, 1).")
 
     def _standardised(self, X: np.ndarray) -> Tensor:
         return torch.from_numpy(((X - self.mean_) / self.scale_).astype(np.float32)).to(self.device)
 
     def _split(self, labels: np.ndarray, seed: int) -> tuple[Tensor, Tensor]:
-        """Indices of the samples to train on and of those to choose the epoch by."""
+        """Return the indices of the training and the validation samples."""
         every, count = np.arange(len(labels)), int(self.validation_fraction * len(labels))
-        if count < FEWEST_TO_CHOOSE_BY:
+        if count < MIN_VALIDATION_SAMPLES:
             train, validation = every, every[:0]
         else:
-            # Every class in its share, unless there are too few samples of one, or too many classes, for that.
-            in_shares = np.bincount(labels).min() > 1 and len(self.classes_) <= min(count, len(labels) - count)
+            # Stratified, unless a class has too few samples or there are too many classes.
+            stratified = np.bincount(labels).min() > 1 and len(self.classes_) <= min(count, len(labels) - count)
             train, validation = train_test_split(
-                every, test_size=count, random_state=seed, stratify=labels if in_shares else None
+                every, test_size=count, random_state=seed, stratify=labels if stratified else None
             )
         return torch.from_numpy(train).to(self.device), torch.from_numpy(validation).to(self.device)
 
@@ -193,7 +193,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         return nn.Sequential(nn.Flatten(), *chain(*hidden), nn.Linear(widths[-1], num_classes))
 
     def _train(self, network: nn.Module, data: _Data) -> tuple[int, dict[str, Any]]:
-        """The chosen epoch and the network's state at its end, with σ for its weights."""
+        """Train; return the selected epoch and the network's state after it, with σ as its weights."""
         base, options = BASES[self.optimizer]
         optimizer = Decomposition(
             parameter_groups(network),
@@ -222,7 +222,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             network.eval()
             with optimizer.sigma_weights():
                 found = data.validate(network)
-            # Without validation every epoch is as good as the one before, and the last is kept.
+            # Without validation samples, the last epoch is kept.
             if found > best or not len(data.validation):
                 best, chosen, sigma = found, epoch, optimizer.sigma_state_dict(network)
         return chosen, sigma
@@ -230,7 +230,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Within the block torch's global generators start from this seed; afterwards they are what they were."""
+    """Within the block, torch's global generators start from this seed; afterwards they are restored."""
     on_cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if on_cuda else []):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well

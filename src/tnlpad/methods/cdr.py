@@ -20,7 +20,7 @@ from tnlpad.core.parts import same_layout
 from tnlpad.core.select import kth_largest
 from tnlpad.methods.forward import mean_loss
 from tnlpad.methods.protocol import Setup
-from tnlpad.methods.selection import forget_rate, rounded_down
+from tnlpad.methods.selection import Forgetting, rounded_down
 from tnlpad.methods.standard import Standard
 from tnlpad.types import Batch, Clock
 
@@ -36,7 +36,7 @@ class Cdr(Standard):
     """One network, one optimizer."""
 
     def __init__(self, config: CdrConfig, setup: Setup) -> None:
-        self.config = config
+        self.forgetting = Forgetting(gradual_epochs=config.gradual_epochs)
         self.noise_rate = setup.required_noise_rate("cdr")
         network = setup.network(0)
         super().__init__(network, torch.optim.SGD(network.parameters(), **setup.sgd))
@@ -46,7 +46,7 @@ class Cdr(Standard):
 
     def begin_epoch(self, clock: Clock) -> None:
         self.network.train()
-        self.keep.fill_(1 - forget_rate(clock.epoch, self.noise_rate, self.config.gradual_epochs))
+        self.keep.fill_(1 - self.forgetting.forget_rate(clock.epoch, self.noise_rate))
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         (optimizer,) = self.optimizers

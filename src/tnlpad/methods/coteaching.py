@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import SGD, Optimizer
 
@@ -36,14 +36,16 @@ class CoteachingConfig(Forgetting):
 
 
 class Coteaching:
-    """Two networks with different initial weights and an optimizer each. Subclasses select other samples."""
+    """Two networks with different initial weights and an optimizer each. Subclasses select samples in another way."""
 
     def __init__(self, config: Forgetting, setup: Setup, name: str = "coteaching") -> None:
         self.config, self.noise_rate = config, setup.required_noise_rate(name)
         self.forget = torch.zeros((), dtype=torch.float64, device=setup.labels.device)
         self.networks = [setup.network(0), setup.network(1)]
         self.optimizers: Sequence[Optimizer] = [SGD(network.parameters(), **setup.sgd) for network in self.networks]
-        self.judged, self.reported = judged_each(self.networks), NAMES
+        first, second = self.networks
+        self.judged: Judged = {"first": lambda: nullcontext(first), "second": lambda: nullcontext(second)}
+        self.reported = NAMES
         self.selections: Mapping[str, Tensor] = {
             name: torch.zeros_like(setup.labels, dtype=torch.bool) for name in NAMES
         }
@@ -77,9 +79,3 @@ class Coteaching:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         restore(state, self.networks, self.optimizers, self.tensors())
-
-
-def judged_each(networks: Sequence[nn.Module]) -> Judged:
-    """Return two networks by name, to be evaluated as they are."""
-    first, second = networks
-    return {"first": lambda: nullcontext(first), "second": lambda: nullcontext(second)}

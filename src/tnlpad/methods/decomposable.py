@@ -14,7 +14,6 @@ from torch.optim import SGD, Optimizer
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import Penalty
-from tnlpad.methods.forward import gradient_step
 from tnlpad.methods.protocol import Setup
 from tnlpad.methods.tnlpad import Part, TnlpadConfig, decomposition
 
@@ -47,10 +46,6 @@ class Learner:
         self.network.train()
         if isinstance(self.optimizer, Decomposition):
             self.optimizer.start_epoch()
-
-    def update(self, loss: Tensor) -> Tensor:
-        """Take one optimizer step; return the loss, detached."""
-        return gradient_step(self.optimizer, loss)
 
     @contextmanager
     def using(self, part: Part) -> Iterator[nn.Module]:

@@ -49,7 +49,7 @@ from torch.optim import Optimizer
 from tnlpad.core.penalties import Penalty
 from tnlpad.methods.coteaching import NAMES
 from tnlpad.methods.decomposable import Learner
-from tnlpad.methods.forward import counted_as, forward
+from tnlpad.methods.forward import counted_as, forward, gradient_step
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.rows import Rows, cycled
@@ -84,22 +84,12 @@ class DividemixTnlpadConfig(DividemixConfig, TnlpadConfig):
     guess_with: Part = "sigma"  # weights that predict the targets
 
     def penalty(self, epochs: int) -> Penalty | None:
-        """Return β2 at the pace of this method."""
+        """Return β2, or β2(factor·t) if it must reach `warmup_clock` by the end of the warm-up."""
         penalty = self.gamma_penalty(epochs)
         if penalty is None or self.decompose_in == "all":
             return penalty
-        return Accelerated(penalty, self.warmup_clock / self.warmup_epochs)  # type: ignore[arg-type]  # fractions work
-
-
-@dataclass(frozen=True)
-class Accelerated:
-    """β(factor·t): a penalty that advances by `factor` epochs per epoch."""
-
-    penalty: Callable[[float], float]
-    factor: float
-
-    def __call__(self, epoch: int) -> float:
-        return float(self.penalty(self.factor * epoch))
+        factor = self.warmup_clock / self.warmup_epochs
+        return lambda epoch: float(penalty(factor * epoch))  # type: ignore[arg-type]  # penalties take fractions
 
 
 class Dividemix:
@@ -234,7 +224,8 @@ class Dividemix:
     def _warm_up(self, learner: Learner, batch: Batch) -> Tensor:
         logits = forward(learner.network, batch.images)
         loss = F.cross_entropy(logits, batch.labels)
-        return learner.update(loss + negative_entropy(logits) if self.config.warmup_entropy else loss)
+        loss = loss + negative_entropy(logits) if self.config.warmup_entropy else loss
+        return gradient_step(learner.optimizer, loss)
 
     def _mix(self, k: int, rows: Tensor, mixing: Tensor, lambda_u: Tensor) -> Tensor:
         """Take one step of network k; the other one only predicts targets."""
@@ -249,7 +240,7 @@ class Dividemix:
         targets, with_label = mixed(targets, order, weight), len(images) // 2
         loss = soft_cross_entropy(logits[:with_label], targets[:with_label])
         loss = loss + lambda_u * squared_distance(logits[with_label:], targets[with_label:]) + prior_penalty(logits)
-        return self.learners[k].update(loss)
+        return gradient_step(self.learners[k].optimizer, loss)
 
     @torch.no_grad()
     def _targets(self, k: int, images: Tensor, labelled: Tensor) -> Tensor:

@@ -15,19 +15,15 @@ use 0.9 on most of CIFAR-10, 0.65 at 80 % noise, and 0.85 on CIFAR-100; the defa
 How we differ from the public code: if no sample of a batch would be kept, all are, where that code divides by zero.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim import Optimizer
 
-from tnlpad.methods.coteaching import NAMES, judged_each
+from tnlpad.methods.coteaching import Coteaching
 from tnlpad.methods.forward import forward, gradient_step
 from tnlpad.methods.protocol import Setup
-from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.selection import Forgetting, masked_mean, smallest
 from tnlpad.types import Batch, Clock
 
@@ -39,42 +35,24 @@ class JocorConfig(Forgetting):
     co_lambda: float = 0.9  # λ, weight of the agreement term
 
 
-class Jocor:
-    """Two networks with one optimizer over both."""
+class Jocor(Coteaching):
+    """Co-teaching's two networks, with one optimizer over both and one selection."""
 
     def __init__(self, config: JocorConfig, setup: Setup) -> None:
         if not 0 <= config.co_lambda < 1:
             raise ValueError(f"co_lambda={config.co_lambda}: must lie in [0, 1). At 1 the labels would be ignored.")
-        self.config = config
-        self.noise_rate = setup.required_noise_rate("jocor")
-        self.networks = [setup.network(0), setup.network(1)]
+        super().__init__(config, setup, "jocor")
+        self.co_lambda = config.co_lambda
         parameters = [parameter for network in self.networks for parameter in network.parameters()]
-        self.optimizers: Sequence[Optimizer] = [torch.optim.SGD(parameters, **setup.sgd)]
-        self.judged, self.reported = judged_each(self.networks), NAMES
+        self.optimizers = [torch.optim.SGD(parameters, **setup.sgd)]
         self.selections = {"joint": torch.zeros_like(setup.labels, dtype=torch.bool)}
-        self.forget = torch.zeros((), dtype=torch.float64, device=setup.labels.device)
-
-    def begin_epoch(self, clock: Clock) -> None:
-        for network in self.networks:
-            network.train()
-        self.selections["joint"].zero_()
-        self.forget.fill_(self.config.forget_rate(clock.epoch, self.noise_rate))
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         first, second = (forward(network, batch.images) for network in self.networks)
-        losses = joint_losses(first, second, batch.labels, self.config.co_lambda)
+        losses = joint_losses(first, second, batch.labels, self.co_lambda)
         selected = smallest(losses, self.forget)
         self.selections["joint"][batch.index] = selected
         return gradient_step(self.optimizers[0], masked_mean(losses, selected))
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {"forget": self.forget, **self.selections}
-
-    def state_dict(self) -> dict[str, Any]:
-        return state_of(self.networks, self.optimizers, self._tensors())
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        restore(state, self.networks, self.optimizers, self._tensors())
 
 
 def joint_losses(first: Tensor, second: Tensor, labels: Tensor, co_lambda: float) -> Tensor:

@@ -14,30 +14,23 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Schedule = Literal["code", "paper"]
-
-
-def forget_rate(epoch: int, noise_rate: float, gradual_epochs: int = 10, schedule: Schedule = "code") -> float:
-    """Return the share of a batch to leave out in this 1-based epoch."""
-    if gradual_epochs < 1:
-        raise ValueError(f"gradual_epochs={gradual_epochs}: must be at least 1, which forgets in full at once.")
-    if schedule == "paper":
-        return noise_rate * min(epoch / gradual_epochs, 1.0)
-    if schedule != "code":
-        raise ValueError(f'schedule={schedule!r}: choose "code" or "paper".')
-    return noise_rate * (min((epoch - 1) / (gradual_epochs - 1), 1.0) if gradual_epochs > 1 else 1.0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Forgetting:
     """How fast the forget rate rises to the noise rate."""
 
     gradual_epochs: int = 10  # epochs until the share of a batch left out reaches the noise rate
-    schedule: Schedule = "code"  # `code` leaves nothing out in the first epoch, `paper` does
+    schedule: Literal["code", "paper"] = "code"  # in the first epoch `code` keeps all samples, `paper` leaves some out
 
     def forget_rate(self, epoch: int, noise_rate: float) -> float:
         """Return the share of a batch to leave out in this 1-based epoch."""
-        return forget_rate(epoch, noise_rate, self.gradual_epochs, self.schedule)
+        if self.gradual_epochs < 1:
+            raise ValueError(f"gradual_epochs={self.gradual_epochs}: must be at least 1, which means no rise.")
+        if self.schedule == "paper":
+            return noise_rate * min(epoch / self.gradual_epochs, 1.0)
+        if self.schedule != "code":
+            raise ValueError(f'schedule={self.schedule!r}: choose "code" or "paper".')
+        return noise_rate * (min((epoch - 1) / (self.gradual_epochs - 1), 1.0) if self.gradual_epochs > 1 else 1.0)
 
 
 def smallest(scores: Tensor, forget: Tensor, among: Tensor | None = None) -> Tensor:

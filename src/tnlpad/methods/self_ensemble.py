@@ -48,7 +48,7 @@ from torch.optim import Optimizer
 
 from tnlpad.core.compiled import compile_options
 from tnlpad.methods.decomposable import Learner, any_nonzero
-from tnlpad.methods.forward import forward
+from tnlpad.methods.forward import forward, gradient_step
 from tnlpad.methods.protocol import Judged, Setup, Source
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
@@ -178,7 +178,7 @@ class SelfEnsemble:
             targets = forward(self.teacher.network, torch.cat(views))
         logits = forward(self.student.network, torch.cat([self.source.augmented(index, first), batch.images]))
         fit = F.cross_entropy(logits[:labelled], self.labels[index])
-        loss = self.student.update(fit + self.weight * consistency(logits, targets))
+        loss = gradient_step(self.student.optimizer, fit + self.weight * consistency(logits, targets))
         self.teacher.update()
         return loss
 
@@ -279,23 +279,20 @@ class MeanTeacher:
             yield self.network
             return
         w = [weight.clone() for weight in self.decomposed]
-        self._set_weights(self.sigma)
+        self.drop_gamma()
         try:
             with source.reestimated(self.network):
                 yield self.network
         finally:
-            self._set_weights(w)
+            torch._foreach_copy_(list[Tensor](self.decomposed), w)
 
     def has_gamma(self) -> bool:
         """Return whether the average of γ has any nonzero element. Waits for the device."""
         return any_nonzero([w != sigma for w, sigma in zip(self.decomposed, self.sigma, strict=True)])
 
     def drop_gamma(self) -> None:
-        """Continue from the average of σ."""
-        self._set_weights(self.sigma)
-
-    def _set_weights(self, values: list[Tensor]) -> None:
-        torch._foreach_copy_(list[Tensor](self.decomposed), values)
+        """Make the average of σ the weights."""
+        torch._foreach_copy_(list[Tensor](self.decomposed), self.sigma)
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors that `update` and forward passes change, except the number of steps."""

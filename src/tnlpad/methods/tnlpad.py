@@ -7,9 +7,10 @@ How we differ from the public code: the epoch is selected by the noisy validatio
 of w (`judge_by="sigma_chosen_by_w"` is the code's rule). Shortcut convolutions that no forward pass uses are not built.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -77,16 +78,13 @@ class Tnlpad:
         self.optimizer = decomposition(config, self.network, setup, config.gamma_penalty(setup.epochs))
         self.optimizers: Sequence[Optimizer] = [self.optimizer]
         self.reported, self.chosen_by = (config.reported(),), (config.chosen_by(),)
-        views: dict[str, Callable[[], AbstractContextManager[nn.Module]]] = {
-            "sigma": self._sigma,
-            "w": lambda: nullcontext(self.network),
-        }
-        self.judged: Judged = {name: views[name] for name in sorted(views, key=lambda name: name not in self.reported)}
+        parts: list[Part] = ["sigma", "w"] if config.reported() == "sigma" else ["w", "sigma"]
+        self.judged: Judged = {part: partial(self._using, part) for part in parts}
         self.selections: Mapping[str, Tensor] = {}
 
     @contextmanager
-    def _sigma(self) -> Iterator[nn.Module]:
-        with self.optimizer.sigma_weights():
+    def _using(self, part: Part) -> Iterator[nn.Module]:
+        with self.optimizer.sigma_weights() if part == "sigma" else nullcontext():
             yield self.network
 
     def begin_epoch(self, clock: Clock) -> None:

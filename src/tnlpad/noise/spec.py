@@ -28,6 +28,7 @@ FORM: dict[Kind, str] = {
     "none": "none",
 }
 FORMS = ", ".join(FORM.values())
+ARGUMENT: dict[Kind, str] = {**dict.fromkeys(RATED, "noise_rate"), "human": "human", "matrix": "file", "file": "file"}
 LABEL_FILE_SUFFIX = ".npz"
 MATRIX_SUFFIXES = (".npy", ".csv")
 
@@ -44,7 +45,7 @@ class NoiseSpec:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: must be one of {', '.join(KINDS)}.")
-        needed = _needs(self.kind)
+        needed = ARGUMENT.get(self.kind)
         for field in ("noise_rate", "human", "file"):
             value = getattr(self, field)
             if (value is not None) != (field == needed):
@@ -79,7 +80,7 @@ def parse_noise(text: str) -> NoiseSpec:
         return NoiseSpec(kind="file", file=Path(text))
     if not _is_kind(kind) or kind == "file":
         raise ValueError(f"noise {text!r}: unknown kind {kind!r}.{_hint(text)} Choose from {FORMS}.")
-    needed = _needs(kind)
+    needed = ARGUMENT.get(kind)
     if bool(argument) != (needed is not None) or (colon and not argument):
         raise ValueError(f"noise {text!r}: write it as {FORM[kind]}.")
     if needed == "noise_rate":
@@ -95,14 +96,6 @@ def parse_noise(text: str) -> NoiseSpec:
     if path.suffix.lower() not in MATRIX_SUFFIXES:
         raise ValueError(f"noise {text!r}: the file name must end in {' or '.join(MATRIX_SUFFIXES)}.")
     return NoiseSpec(kind=kind, file=path)
-
-
-def _needs(kind: Kind) -> Literal["noise_rate", "human", "file"] | None:
-    if kind in RATED:
-        return "noise_rate"
-    if kind == "human":
-        return "human"
-    return "file" if kind in ("matrix", "file") else None
 
 
 def _is_kind(text: str) -> TypeGuard[Kind]:
