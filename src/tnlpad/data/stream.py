@@ -1,16 +1,14 @@
-"""Images that do not fit into memory: decoded from files by threads, sent to the device from pinned memory.
+"""Load images that do not fit into memory: threads decode the files, and pinned memory goes to the device.
 
-`StreamLoader` gives the batches of training, some of them ahead. It has the interface of `DeviceLoader`, and the same
-division of labour: what is random is drawn beforehand, for a whole epoch, from two streams of its own; workers only
-turn a path and a crop position into pixels, so their number does not change a batch. `StreamImages` gives the images at
-any indices, for measuring.
+`StreamLoader` yields training batches and decodes some of them ahead. Random numbers are drawn in advance for a whole
+epoch, as in `DeviceLoader`, so the number of workers does not change a batch. `StreamImages` returns the images at any
+indices, for evaluation.
 
-An image is resized so that its shorter side has `resize` pixels, then cropped to a square of `crop` pixels, at a
-random place in training and in the centre otherwise. Normalisation is done on the device, for whole batches; mirroring
-costs nothing while the worker copies the pixels anyway.
+An image is resized to `resize` pixels on its shorter side and cropped to a square of `crop` pixels, at a random place
+in training and in the centre otherwise. Normalisation is done on the device for whole batches.
 
-Threads and not processes: Pillow decodes and resizes without holding Python's lock, so threads are as fast, and nothing
-has to be sent between processes (`benchmarks/loader.py` compares).
+Workers are threads: Pillow releases the interpreter's lock, so they are as fast as processes, and need no transfer
+between processes (`benchmarks/loader.py` compares).
 """
 
 from collections import deque
@@ -29,7 +27,7 @@ from tnlpad.data.pixels import Channels, open_pixels
 from tnlpad.types import Batch, ImageFiles
 
 BATCHES_AHEAD = 2  # per worker
-KEPT_BYTES = 2 * 2**30  # Food-101's test images, at the paper's 112 pixels, take half of it
+CACHE_BYTES = 2 * 2**30  # twice the size of Food-101's test images at the paper's 112 pixels
 
 
 def decode(
@@ -41,7 +39,7 @@ def decode(
     flip: bool = False,
     channels: Channels = 3,
 ) -> NDArray[np.uint8]:
-    """Read an image, bring its shorter side to `resize` pixels and cut out a square: uint8, channels × crop × crop."""
+    """Decode an image, resize its shorter side and cut out a square: uint8, channels × crop × crop."""
     pixels = open_pixels(source, resize, channels)
     scale = resize / min(pixels.size)
     width, height = (round(side * scale) for side in pixels.size)
@@ -57,17 +55,14 @@ class StreamLoader:
     Args:
         files: Paths, labels and class names of the whole dataset.
         labels: Labels to train on instead of those of `files`, such as corrupted ones.
-        indices: The samples to load; all when not given.
-        batch_size, drop_last: As in `DeviceLoader`.
+        batch_size, drop_last, indices, order, mean, std, memory_format: As in `DeviceLoader`.
         resize, crop: Pixels of the shorter side, and of the square cut out of it.
-        flip: Whether augmentation mirrors every other image.
-        mean, std: Per channel, of pixel values in [0, 1].
-        order: Stream of the order of samples; without one the order is that of `indices`.
-        augment: Stream of crop positions and flips; without one the centre is cut out and nothing flipped.
-        samples_per_epoch: An epoch is about so many samples, drawn anew each time from `order`, the same number of
-            every class as far as there are enough; all of them once when not given.
-        device: Where batches are wanted.
-        workers: Decoding threads.
+        flip: Whether augmentation flips images horizontally.
+        augment: Generator of crop positions and flips (default: central crop, no flip).
+        samples_per_epoch: Approximate size of an epoch, drawn anew each time from `order`, with equally many samples
+            per class as far as there are enough (default: all samples once).
+        device: Device of the batches.
+        workers: Number of decoding threads.
     """
 
     def __init__(
@@ -97,7 +92,7 @@ class StreamLoader:
         if not 1 <= crop <= resize:
             raise ValueError(f"crop={crop}, resize={resize}: the crop must fit into the resized image.")
         if samples_per_epoch is not None and (samples_per_epoch < 1 or order is None):
-            raise ValueError(f"samples_per_epoch={samples_per_epoch}: must be at least 1, and drawn from an order.")
+            raise ValueError(f"samples_per_epoch={samples_per_epoch}: must be at least 1, and needs an order.")
         self.indices = torch.arange(len(files.paths)) if indices is None else torch.as_tensor(indices).long().cpu()
         self.device = torch.device(device)
         self.labels = torch.as_tensor(files.labels if labels is None else labels).to(self.device)
@@ -109,10 +104,10 @@ class StreamLoader:
         self.paths, self.resize, self.crop, self.workers = files.paths, resize, crop, workers
         self.classes = self.labels.cpu()[self.indices]
         per_class = torch.bincount(self.classes) if len(self.classes) else torch.zeros(1, dtype=torch.int64)
-        self.most_per_class = int(per_class.max())
+        self.max_per_class = int(per_class.max())
         if samples_per_epoch is not None:
-            self.most_per_class = max(1, samples_per_epoch // int((per_class > 0).sum()))
-        self.epoch_size = int(per_class.clamp(max=self.most_per_class).sum())
+            self.max_per_class = max(1, samples_per_epoch // int((per_class > 0).sum()))
+        self.epoch_size = int(per_class.clamp(max=self.max_per_class).sum())
         if self.epoch_size < (batch_size if drop_last else 1):
             raise ValueError(f"{self.epoch_size} samples give no batch of {batch_size} with drop_last={drop_last}.")
 
@@ -136,10 +131,10 @@ class StreamLoader:
                 ahead.extend(pool.submit(self._decode, *part) for part in islice(waiting, 1))
                 yield self._send(part, pixels)
         finally:
-            pool.shutdown(cancel_futures=True)  # also when the reader stops early
+            pool.shutdown(cancel_futures=True)  # also if the consumer stops early
 
     def _epoch(self) -> Tensor:
-        """The samples of an epoch in the order of training: the first of each class in a random order of all."""
+        """Draw the samples of an epoch in the order of training: the first of each class in a random order of all."""
         if self.order is None:
             return self.indices
         order = torch.randperm(len(self.indices), generator=self.order)
@@ -147,14 +142,14 @@ class StreamLoader:
             classes, by_class = self.classes[order].sort(stable=True)
             begins = torch.searchsorted(classes, classes)  # where each sample's class begins
             place = torch.arange(len(order)) - begins
-            order = order[by_class[place < self.most_per_class].sort().values]
+            order = order[by_class[place < self.max_per_class].sort().values]
         return self.indices[order]
 
     def _decode(self, index: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """A batch's pixels. Shares of the free space say where to crop, and a third number whether to mirror."""
+        """Decode a batch. `uniform` has the crop position, as shares of the free space, and decides whether to flip."""
         pixels = np.empty((len(index), 3, self.crop, self.crop), dtype=np.uint8)
-        for place, sample, (top, left, mirror) in zip(pixels, index.tolist(), uniform.tolist(), strict=True):
-            place[:] = decode(self.paths[sample], self.resize, self.crop, top, left, self.flip and mirror < 0.5)
+        for place, sample, (top, left, coin) in zip(pixels, index.tolist(), uniform.tolist(), strict=True):
+            place[:] = decode(self.paths[sample], self.resize, self.crop, top, left, self.flip and coin < 0.5)
         batch = torch.from_numpy(pixels)
         return index, batch.pin_memory() if self.device.type == "cuda" else batch
 
@@ -165,15 +160,10 @@ class StreamLoader:
 
 
 class StreamImages:
-    """The images at some indices, their centre cut out, normalised: what `Augmenter.plain` is to images in memory.
+    """Returns the images at some indices, cropped to their centre and normalised, like `Augmenter.plain`.
 
-    After every epoch the same images are measured on again, by each of a method's networks. So the first ones are kept
-    in main memory, as pixels, and decoded once: all of them if they fit into `kept_bytes`.
-
-    Args:
-        files: Paths of the whole dataset.
-        resize, crop, mean, std, device, workers, memory_format: As in `StreamLoader`.
-        kept_bytes: How much memory to use at most.
+    Every epoch evaluates the same images, once per network of a method. So decoded pixels are cached in main memory, up
+    to `cache_bytes`. Other arguments are as in `StreamLoader`.
     """
 
     def __init__(
@@ -187,19 +177,19 @@ class StreamImages:
         device: torch.device | str = "cpu",
         workers: int = 2,
         memory_format: torch.memory_format = torch.contiguous_format,
-        kept_bytes: int = KEPT_BYTES,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.paths, self.resize, self.crop, self.workers = files.paths, resize, crop, workers
         self.device, self.memory_format = torch.device(device), memory_format
         self.normalise = Normaliser(mean, std, self.device)
-        self.most_kept = kept_bytes // (3 * crop * crop)
-        self.kept: dict[int, NDArray[np.uint8]] = {}
+        self.cache_size = cache_bytes // (3 * crop * crop)
+        self.cache: dict[int, NDArray[np.uint8]] = {}
 
     def __call__(self, index: Tensor) -> Tensor:
-        """One image for each entry of the index, which had better be on the CPU: reading it from a GPU waits."""
+        """Return one image per entry of the index, which should be on the CPU: reading it from a GPU waits."""
         samples = index.tolist()
-        fresh = self._decoded([sample for sample in dict.fromkeys(samples) if sample not in self.kept])
-        pixels = torch.from_numpy(np.stack([fresh[i] if i in fresh else self.kept[i] for i in samples]))
+        fresh = self._decoded([sample for sample in dict.fromkeys(samples) if sample not in self.cache])
+        pixels = torch.from_numpy(np.stack([fresh[i] if i in fresh else self.cache[i] for i in samples]))
         pixels = pixels.pin_memory() if self.device.type == "cuda" else pixels
         images = self.normalise(pixels.to(self.device, non_blocking=True))
         return images.contiguous(memory_format=self.memory_format)
@@ -207,7 +197,7 @@ class StreamImages:
     def _decoded(self, samples: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
         with ThreadPoolExecutor(self.workers, thread_name_prefix="decode") as pool:
             decoded = dict(zip(samples, pool.map(self._decode, samples), strict=True))
-        self.kept.update(islice(decoded.items(), self.most_kept - len(self.kept)))
+        self.cache.update(islice(decoded.items(), self.cache_size - len(self.cache)))
         return decoded
 
     def _decode(self, sample: int) -> NDArray[np.uint8]:
