@@ -168,12 +168,12 @@ def test_a_label_file_is_read_and_keeps_what_it_says_of_itself(out, tmp_path):
         (["digits", "--noise", "symetric:0.4"], "Did you mean symmetric:0.4?"),
         (["digits", "--noise", "symmetric:40"], "40 % is 0.4"),
         (["digitz", "--noise", "symmetric:0.4"], "Did you mean digits?"),
-        (["digits", "--noise", "human:worse"], "people's labels are known for cifar10"),
+        (["digits", "--noise", "human:worse"], "human labels exist for cifar10"),
         (["digits", "--noise", "symmetric:0.4", "--protocol", "mine"], "mine"),
         (["digits", "--noise", "instance:0.4", "--inputs", "pixels"], "pixels"),
         (["digits", "--noise", "symmetric:0.4", "--seed", "-1"], "--seed"),
         (["digits", "--noise", "symmetric:0.4", "--seed", str(2**32), "--legacy-stream"], "legacy stream takes"),
-        (["digits", "--noise", "symmetric:0.4", "--seed", str(2**63)], "a label file notes"),
+        (["digits", "--noise", "symmetric:0.4", "--seed", str(2**63)], f"seed={2**63}"),
         (["digits", "--noise", "symmetric:0.4", "--picture", "x.jpg"], ".png or .svg"),
         (["digits"], "--noise"),
     ],
@@ -199,7 +199,7 @@ def test_images_on_disk_have_no_instance_noise(out, monkeypatch):
     data(monkeypatch, load=lambda name, root: files)
     result = run("food101", "--noise", "instance:0.4", "--out", out)
     assert result.exit_code == 2
-    assert "stay on disk" in result.stderr
+    assert "instance noise needs images in memory" in result.stderr
     assert run("food101", "--noise", "pairflip:1", "--out", out).exit_code == 0
     assert read_label_file(out).noisy.given.tolist() == [1, 0]
 
@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_made_is_1_before_anything_is_read(tmp_path, mon
     (tmp_path / "file").write_text("")
     result = run("digits", "--noise", "none", "--out", tmp_path / "file" / "labels.npz")
     assert result.exit_code == 1
-    assert "its folder cannot be written to" in result.stderr
+    assert "cannot write to its folder" in result.stderr
 
 
 def test_bad_data_is_3(out, tmp_path):
@@ -232,7 +232,7 @@ def test_bad_data_is_3(out, tmp_path):
     matrix.write_text("1,2\n3,4\n")
     for noise, message in (
         (damaged, "is damaged"),
-        (tmp_path / "no.npz", "no label file"),
+        (tmp_path / "no.npz", "does not exist"),
         (f"matrix:{matrix}", "Row"),
     ):
         result = run("digits", "--noise", noise, "--out", out)
@@ -246,7 +246,7 @@ def test_labels_of_another_dataset_are_3(out, tmp_path, monkeypatch):
     data(monkeypatch, load=lambda name, root: cifar(10))
     result = run("cifar10", "--noise", out, "--out", tmp_path / "copy.npz")
     assert result.exit_code == 3
-    assert "has 1437 labels and the dataset 1000" in result.stderr
+    assert "has 1437 labels" in result.stderr
 
 
 def test_a_dataset_that_is_not_there_is_3(out, tmp_path):
@@ -256,10 +256,10 @@ def test_a_dataset_that_is_not_there_is_3(out, tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_1(out, monkeypatch):
-    def full(self, target):
+    def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     result = run("digits", "--noise", "none", "--out", out)
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.cli.reproduce import what_is_left
-from tnlpad.grid.reproduce import Seen, experiments, plan, select
+from tnlpad.grid.reproduce import PlannedStatus, experiments, plan, select
 from tnlpad.paper_figures.tsne import Shown
 from tnlpad.records.store import RunFolder, find_runs
 from tnlpad.runs.run import run
@@ -60,7 +60,7 @@ def test_the_plan_of_a_gpu_can_be_made_without_one(out):
     result = reproduce("simulated", "--dry-run", "--device", "cuda", "--jobs", 4, "--out", out)
     assert result.exit_code == 0, result.output
     assert "1,440 runs are left, about" in result.stdout
-    assert "GPU hours. Estimated: 1,440 by recorded steps (" in " ".join(result.stdout.split())
+    assert "GPU hours. Estimated: 1,440 from recorded step times (" in " ".join(result.stdout.split())
 
 
 def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
@@ -69,10 +69,10 @@ def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
     assert folder.path.name == first.run_id
     folder.summary_file.write_text(json.dumps({**folder.summary(), "seconds": {"epochs": 14400}}))
     words = [*PART, "--seeds", 1, "--dry-run", "--device", "cuda", "--out", out]
-    assert "2 runs are left, about 8.0 GPU hours. Estimated: 2 by like runs in" in reproduce(*words).stdout
+    assert "2 runs are left, about 8.0 GPU hours. Estimated: 2 from similar runs in" in reproduce(*words).stdout
     result = reproduce(*words, "--jobs", 4)
     assert "2 runs are left, about 2.0 GPU hours" in result.stdout
-    assert "taken as made 4 at once" in result.stdout
+    assert "4 at once" in result.stdout
 
 
 def test_as_many_runs_share_a_gpu_as_fill_it_unless_one_says(out, monkeypatch):
@@ -128,7 +128,7 @@ def test_states_are_counted(out):
     folder.summary_file.write_text("{")
     result = reproduce(*PART, *FAST, "--dry-run", "--out", out)
     assert "damaged" in result.stdout
-    assert "by like runs in" in result.stdout
+    assert "from similar runs in" in result.stdout
     assert f"{folder.summary_file} is damaged" in result.stderr
 
 
@@ -148,7 +148,7 @@ def test_states_are_counted(out):
         (["tsne", "--executor", "ray", "--device", "cpu"], "computed on this machine"),
         (["parameter_space", "--protocol", "authors"], "--protocol authors"),
         (["smoke", "--seeds", "one"], "write 1-3 or 1,2,5"),
-        (["smoke", "--seeds", "3-1"], "names no seed"),
+        (["smoke", "--seeds", "3-1"], "--seeds 3-1"),
         (["smoke", "--jobs", "0"], "--jobs"),
         (["smoke", "--patience", "0"], "--patience"),
         (["smoke", "--executor", "slurm"], "--executor"),
@@ -156,8 +156,8 @@ def test_states_are_counted(out):
         (["smoke", "--set", "epoch=3"], "did you mean epochs?"),
         (["smoke", "--set", "epochs"], "NAME=VALUE"),
         (["smoke", "--set", "seed=3"], "with --seed"),
-        (["smoke", "--send-back"], "--send-back is for --executor ray"),
-        (["smoke", "--address", "here:6379"], "--address is for --executor ray"),
+        (["smoke", "--send-back"], "--send-back needs --executor ray"),
+        (["smoke", "--address", "here:6379"], "--address needs --executor ray"),
         (["smoke", "--device", "tpu"], "choose cpu, cuda or auto"),
         (["smoke", "--device", "tpu", "--dry-run"], "choose cpu, cuda or auto"),
         ([], "TABLE_OR_FIGURE"),
@@ -177,7 +177,7 @@ def test_an_out_that_cannot_be_written_to(tmp_path):
     assert "is a file" in result.stderr
     result = reproduce(*PART, *FAST, "--out", "/proc/nowhere")
     assert result.exit_code == 1
-    assert "cannot write into" in result.stderr
+    assert "cannot write there" in result.stderr
 
 
 def test_missing_data_are_told_before_anything_is_run(out, tmp_path, monkeypatch):
@@ -251,7 +251,7 @@ def test_an_interrupt_keeps_what_is_done(out, monkeypatch):
     monkeypatch.setattr("tnlpad.grid.grid.run_grid", interrupted)
     result = reproduce(*PART, *FAST, "--out", out)
     assert result.exit_code == 130
-    assert "run the command again to go on" in result.stderr
+    assert "Run the command again to resume" in result.stderr
 
 
 def test_ray_is_asked_for_fractions_of_a_gpu(out, monkeypatch):
@@ -306,7 +306,7 @@ def test_as_parts_of_a_grid_computed_figures_are_as_ever(out, monkeypatch):
     monkeypatch.setattr("tnlpad.paper_figures.parameter_space.compute", lambda *_, **__: None)
     result = reproduce("smoke", "--seeds", "3-4", "--patience", 9, "--device", "cpu", "--out", out)
     assert [(each.seed, each.settings) for each in asked] == [(1, {"epochs": 40, "milestones": [30]})]
-    assert "are for the runs: tsne and parameter_space are computed as ever." in result.stderr
+    assert "They do not change tsne and parameter_space." in result.stderr
 
 
 def test_a_bug_is_told_once_with_the_file_that_says_where_it_is(out, here, monkeypatch):
@@ -441,7 +441,9 @@ def test_the_whole_of_smoke_killed_and_resumed(out):
 def left(*seconds, jobs=2, on_gpu=False):
     planned = SimpleNamespace(config=SimpleNamespace(patience=None))
     runs = [
-        Seen(planned=planned, state="missing", seconds_left=each, known_from=None if each is None else "like runs")
+        PlannedStatus(
+            planned=planned, state="missing", seconds_left=each, known_from=None if each is None else "like runs"
+        )
         for each in seconds
     ]
     return what_is_left(runs, SimpleNamespace(on_gpu=on_gpu, on_ray=False, jobs=jobs, out=Path("runs")))
@@ -455,4 +457,4 @@ def test_runs_at_once_take_as_long_as_the_longest_of_them():
 
 def test_what_nobody_knows_is_said_to_be_unknown():
     assert left(None, None) == "2 runs are left; how long that takes is not known."
-    assert left(None, 60.0).endswith("Estimated: 1 by like runs in runs, 1 unknown.")
+    assert left(None, 60.0).endswith("Estimated: 1 from similar runs in runs, 1 unknown.")

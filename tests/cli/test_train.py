@@ -323,7 +323,7 @@ def test_what_is_told_of_own_data_before_they_are_trained_on(out, tmp_path):
     table.write_text("\n".join(["width,height,label,target", *rows]) + "\n")
     result = train(table, "--set", "epochs=1", "--out", out)
     assert result.exit_code == 0, result.output
-    assert "Note: columns that are not trained on" in result.stderr
+    assert "not trained on" in result.stderr
     assert "'target'" in result.stderr
     assert "Note:" not in train(table, "--set", "epochs=1", "--seed", "2", "--quiet", "--out", out).stderr
 
@@ -350,9 +350,12 @@ def test_own_data_have_labels_as_given_and_perhaps_no_test_part(capsys, monkeypa
     epoch = {"epoch": 7, "validation_accuracy": 0.5, "test_accuracy": None}
     config = {"validation": "noisy", "data": {}, "epochs": 7}
     print_summary({"run_id": "some_run", "config": config, "chosen": epoch, "last": epoch, "epochs_run": 7}, tmp_path)
+    assert "test part" not in capsys.readouterr().out
+    tested = {**epoch, "test_accuracy": 0.25}
+    print_summary({"run_id": "some_run", "config": config, "chosen": tested, "last": tested, "epochs_run": 7}, tmp_path)
     said = capsys.readouterr().out
     assert "test part, labels as given, %" in said
-    assert said.count("no test part") == 2
+    assert said.count("25.00") == 2
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ def train(
     tnlpad train digits --noise symmetric:0.4 --epochs 20
     """
     say("Loading torch.", quiet)
-    from tnlpad.runs.recipes import looks_every
+    from tnlpad.runs.recipes import scoring_interval
     from tnlpad.runs.run import run
 
     name = _one_dataset(data, data_option)
@@ -234,7 +234,7 @@ def train(
             device=where,
             engine=engine,
             checkpoint_every_seconds=checkpoint_every,
-            census_every=looks_every(chosen.epochs) if keep_scores else None,
+            scoring_interval=scoring_interval(chosen.epochs) if keep_scores else None,
             on_step=on_step,
             on_epoch=on_epoch,
         )
@@ -342,7 +342,7 @@ def _from_file(
 
 def _print_settings(config: "RunConfig", as_json: bool) -> None:
     """List every name that `--set` takes for this run."""
-    from tnlpad.runs.settings import settings_listing
+    from tnlpad.runs.config import settings_listing
 
     rows = settings_listing(config)
     if as_json:
@@ -437,26 +437,21 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=summary["run_id"], title_justify="left")
-    validation = f"{summary['config']['validation']} validation"
-    test = "test, %" if "data" not in summary["config"] else "test part, labels as given, %"
-    for heading in ("", "epoch", f"{validation}, %", test):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for label, key in ((f"chosen on {validation}", "chosen"), ("last epoch", "last")):
+    config = summary["config"]
+    columns = {"validation_accuracy": f"{config['validation']} validation, %"}
+    if summary["chosen"]["test_accuracy"] is not None:  # own data may have no test part
+        columns["test_accuracy"] = "test, %" if "data" not in config else "test part, labels as given, %"
+    table = Table("", title=summary["run_id"], title_justify="left")
+    for heading in ("epoch", *columns.values()):
+        table.add_column(heading, justify="right")
+    for label, key in ((f"chosen on {config['validation']} validation", "chosen"), ("last epoch", "last")):
         row = summary[key]
-        numbers = (_percent(row[name]) for name in ("validation_accuracy", "test_accuracy"))
-        table.add_row(label, str(row["epoch"]), *numbers)
+        table.add_row(label, str(row["epoch"]), *(f"{100 * row[name]:.2f}" for name in columns))
     console = Console()
     console.print(table)
-    if summary["epochs_run"] < summary["config"]["epochs"]:
-        console.print(
-            f"Ended {summary['stopped']}, after {summary['epochs_run']} of {summary['config']['epochs']} epochs."
-        )
+    if summary["epochs_run"] < config["epochs"]:
+        console.print(f"Ended {summary['stopped']}, after {summary['epochs_run']} of {config['epochs']} epochs.")
     console.print(f"Record: {folder}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _percent(share: float | None) -> str:
-    return "no test part" if share is None else f"{100 * share:.2f}"
 
 
 def _list_suspects(
@@ -465,7 +460,8 @@ def _list_suspects(
     """Write the suspect labels into the run's folder, and print how many there are."""
     from tnlpad.records.scores import SCORES_FILE
     from tnlpad.records.store import RecordError
-    from tnlpad.suspects.export import verdict, write_beside_run
+    from tnlpad.suspects.export import write_beside_run
+    from tnlpad.suspects.listing import verdict
 
     try:
         found, page = write_beside_run(finished, own, root, partial(say, quiet=quiet))
