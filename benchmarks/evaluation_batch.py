@@ -18,7 +18,7 @@ import torch
 from benchmarks.machine import leave, machine, ratio, seconds, versions
 from tnlpad.networks import build
 from tnlpad.runs.config import configure
-from tnlpad.runs.images import AT_ONCE, at_once
+from tnlpad.runs.images import MAX_BATCH, inference_batch_size
 
 TASKS = {"lenet": (1, 28), "small_resnet": (3, 64), "resnet18": (3, 32)}  # channels and side
 
@@ -35,14 +35,15 @@ def passes(task: str, samples: int) -> dict[int, Callable[[], None]]:
             network(part)
 
     return {
-        size: partial(evaluate, size) for size in (AT_ONCE, at_once(configure("cifar10"), images, torch.device("cpu")))
+        size: partial(evaluate, size)
+        for size in (MAX_BATCH, inference_batch_size(configure("cifar10"), images, torch.device("cpu")))
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--samples", type=int, default=AT_ONCE)
+    parser.add_argument("--samples", type=int, default=MAX_BATCH)
     parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
     arguments = parser.parse_args()
     rows = {}
@@ -68,7 +69,7 @@ def main() -> None:
         "versions": versions(),
         "turns": arguments.turns,
         "samples": arguments.samples,
-        "most": AT_ONCE,
+        "most": MAX_BATCH,
         "command": f"python -m benchmarks.evaluation_batch --turns {arguments.turns} --samples {arguments.samples}",
         "networks": rows,
     }

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks.machine import leave, machine, versions
 from tnlpad.grid.executors import Outcome, execute
-from tnlpad.grid.grid import Job, Result, folder_of, run_grid
-from tnlpad.grid.reproduce import experiments, look, plan
+from tnlpad.grid.grid import Job, Result, job_folder, run_grid
+from tnlpad.grid.reproduce import experiments, plan, plan_status
 from tnlpad.runs.config import RunConfig, configure
 
 SIMULATED_CELLS = 288
@@ -50,7 +50,7 @@ def finish(run_id: str, config: dict[str, object], out: Path) -> None:
 
 def stub(job: Job) -> Result:
     """In place of training."""
-    finish(job.run_id, job.config, folder_of(job).parent)
+    finish(job.run_id, job.config, job_folder(job).parent)
     return Result("done", test_accuracy=0.9, seconds=0.0)
 
 
@@ -67,7 +67,7 @@ def planning_seconds(records: int) -> dict[str, float]:
         began = time.perf_counter()
         planned = plan(every, seeds=seeds)[:records]
         configured = time.perf_counter()
-        seen = look(planned, out, "cpu")
+        seen = plan_status(planned, out, "cpu")
         ended = time.perf_counter()
         assert [each.state for each in seen].count("done") == records - 1
         assert seen[-1].known_from == "like runs"

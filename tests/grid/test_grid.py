@@ -15,14 +15,14 @@ from tnlpad.grid.grid import (
     Failure,
     Job,
     Result,
-    answer_of,
-    carry_out,
     failed,
-    folder_of,
-    kept,
+    failure_of,
+    job_folder,
     moved,
+    result_of,
     run_grid,
-    standing,
+    run_job,
+    run_status,
 )
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.config import configure
@@ -55,7 +55,7 @@ def test_a_bug_is_raised_again():
 def test_a_full_disk_is_the_end():
     result = answered(OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(DiskFull, match=r"No space left.*free some space"):
-        answer_of(Outcome(job=1, value=result, error=None, attempts=1))
+        result_of(Outcome(job=1, value=result, error=None, attempts=1))
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -67,7 +67,7 @@ def test_a_full_disk_is_the_end_whatever_was_made_of_it(code):
 
 def test_a_worker_without_an_answer_has_failed():
     outcome = Outcome(job=1, value=None, error="killed", attempts=3, traceback="where")
-    assert answer_of(outcome) == Result("failed", error="killed", traceback="where")
+    assert result_of(outcome) == Result("failed", error="killed", traceback="where")
 
 
 def test_a_failure_in_a_line():
@@ -82,10 +82,11 @@ def test_a_traceback_is_kept_where_there_is_one_and_it_can_be_written():
     def in_the_way(text):
         raise RecordError("a file is in the way")
 
-    assert kept(None, full) is None
-    assert kept("where", full) is None
-    assert kept("where", in_the_way) is None
-    assert kept("where", Path) == Path("where")
+    bug = Result("failed", error="no luck", traceback="where")
+    assert failure_of(Result("done"), full) is None
+    assert failure_of(Result("failed", error="no luck"), full) == Failure(error="no luck")
+    assert failure_of(bug, full) == failure_of(bug, in_the_way) == Failure(error="no luck")
+    assert failure_of(bug, Path) == Failure(error="no luck", traceback=Path("where"))
 
 
 HERE = partial(execute, workers=0)
@@ -102,7 +103,7 @@ def job(config, out):
 
 
 def state(config, out):
-    return standing(config.run_id, out).state
+    return run_status(config.run_id, out).state
 
 
 class Stop(Exception):
@@ -129,11 +130,11 @@ def test_states_of_a_run_on_its_way(tmp_path):
     (tmp_path / config.run_id).mkdir()
     assert state(config, tmp_path) == "missing"
     folder = begun(config, tmp_path)
-    assert standing(config.run_id, tmp_path) == grid.Standing(state="begun", epochs=1)
+    assert run_status(config.run_id, tmp_path) == grid.RunStatus(state="begun", epochs=1)
     with folder.lock():
-        assert standing(config.run_id, tmp_path) == grid.Standing(state="running", epochs=1)
+        assert run_status(config.run_id, tmp_path) == grid.RunStatus(state="running", epochs=1)
     run(config, tmp_path)
-    now = standing(config.run_id, tmp_path)
+    now = run_status(config.run_id, tmp_path)
     assert now.state == "done"
     assert now.seconds_per_epoch == pytest.approx(folder.summary()["seconds"]["epochs"] / 2)
     with folder.lock():  # whoever holds it now, finished is finished
@@ -153,7 +154,7 @@ def test_damaged_runs_say_what_is_wrong(tmp_path, file, content, problem):
     config = small()
     folder = begun(config, tmp_path)
     (folder.path / file).write_text(content)
-    now = standing(config.run_id, tmp_path)
+    now = run_status(config.run_id, tmp_path)
     assert now.state == "damaged"
     assert problem in now.problem
     assert str(folder.path / file) in now.problem
@@ -165,7 +166,7 @@ def test_a_folder_that_cannot_be_looked_into_is_damaged_too(tmp_path, monkeypatc
 
     monkeypatch.setattr(RunFolder, "in_use", property(denied))
     problem = f"{tmp_path / 'a' / 'lock'}: denied"
-    assert standing("a", tmp_path) == grid.Standing(state="damaged", problem=problem)
+    assert run_status("a", tmp_path) == grid.RunStatus(state="damaged", problem=problem)
 
 
 # One job
@@ -173,7 +174,7 @@ def test_a_folder_that_cannot_be_looked_into_is_damaged_too(tmp_path, monkeypatc
 
 def test_a_job_is_carried_out_and_leaves_no_checkpoint(tmp_path):
     config = small()
-    result = carry_out(job(config, tmp_path))
+    result = run_job(job(config, tmp_path))
     folder = RunFolder(tmp_path / config.run_id)
     assert result.state == "done"
     assert result.test_accuracy == folder.summary()["chosen"]["test_accuracy"]
@@ -193,8 +194,8 @@ def test_what_a_worker_passes_on(tmp_path, monkeypatch):
     monkeypatch.setattr("tnlpad.runs.run.run", run)
     monkeypatch.setattr(grid, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     given = Job(small().run_id, small().to_json(), str(tmp_path / "runs"), str(tmp_path / "data"), "cuda:1")
-    assert carry_out(given) == Result("done", test_accuracy=0.75, seconds=3.0)
-    assert carry_out(given._replace(root=None)) == Result("done", test_accuracy=0.75, seconds=1.0)
+    assert run_job(given) == Result("done", test_accuracy=0.75, seconds=3.0)
+    assert run_job(given._replace(root=None)) == Result("done", test_accuracy=0.75, seconds=1.0)
     options = {"root": tmp_path / "data", "device": "cuda:1", "checkpoint_every_seconds": 60.0}
     runs = small(), tmp_path / "runs"
     assert told == [(*runs, options), (*runs, {**options, "root": None})]
@@ -219,7 +220,7 @@ def test_a_run_of_another_process_is_left_to_it(tmp_path, monkeypatch):
     config = small()
     monkeypatch.setattr("tnlpad.runs.run.prepare_data", lambda *_: pytest.fail("read data for nothing"))
     with RunFolder(tmp_path / config.run_id).lock():
-        assert carry_out(job(config, tmp_path)) == Result("busy")
+        assert run_job(job(config, tmp_path)) == Result("busy")
 
 
 def test_a_run_that_another_process_takes_at_the_last_moment(tmp_path, monkeypatch):
@@ -227,11 +228,11 @@ def test_a_run_that_another_process_takes_at_the_last_moment(tmp_path, monkeypat
     monkeypatch.setattr(RunFolder, "in_use", False)
     monkeypatch.setattr("tnlpad.records.store.LOCK_TIMEOUT_SECONDS", 0)
     with RunFolder(tmp_path / config.run_id).lock():
-        assert carry_out(job(config, tmp_path)) == Result("busy")
+        assert run_job(job(config, tmp_path)) == Result("busy")
 
 
 def test_what_a_person_can_mend_is_an_answer_and_a_bug_is_not(tmp_path, monkeypatch):
-    diverging = carry_out(job(small(learning_rate=1e6), tmp_path))
+    diverging = run_job(job(small(learning_rate=1e6), tmp_path))
     assert diverging.state == "failed"
     assert "learning rate" in diverging.error
 
@@ -240,7 +241,7 @@ def test_what_a_person_can_mend_is_an_answer_and_a_bug_is_not(tmp_path, monkeypa
 
     monkeypatch.setattr("tnlpad.runs.run.run", bug)
     with pytest.raises(ZeroDivisionError):
-        carry_out(job(small(), tmp_path))
+        run_job(job(small(), tmp_path))
 
 
 def test_a_wrong_value_after_the_beginning_is_a_bug(tmp_path, monkeypatch):
@@ -254,18 +255,18 @@ def test_a_wrong_value_after_the_beginning_is_a_bug(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("tnlpad.runs.run.prepare_method", wrong)
-        assert carry_out(job(small(), tmp_path)) == Result("failed", error="not what it should be")
+        assert run_job(job(small(), tmp_path)) == Result("failed", error="not what it should be")
     monkeypatch.setattr("tnlpad.runs.run.train", wrong)
-    result = carry_out(job(small(), tmp_path))
+    result = run_job(job(small(), tmp_path))
     assert (result.state, result.error) == ("failed", "not what it should be")
     assert "in wrong" in result.traceback
     monkeypatch.setattr("tnlpad.runs.run.train", other_file)
-    assert carry_out(job(small(), tmp_path)) == Result("failed", error="another file")
+    assert run_job(job(small(), tmp_path)) == Result("failed", error="another file")
 
 
 def test_a_job_can_be_moved(tmp_path):
     there = moved(job(small(), tmp_path), tmp_path / "there")
-    assert folder_of(there) == tmp_path / "there" / small().run_id
+    assert job_folder(there) == tmp_path / "there" / small().run_id
 
 
 # The grid
@@ -318,7 +319,7 @@ def test_a_worker_that_is_lost_is_a_failure_of_its_run_alone(tmp_path):
 
 @pytest.mark.parametrize("end", ["finished", "given up"])
 def test_runs_of_another_driver_are_waited_for(tmp_path, monkeypatch, end):
-    monkeypatch.setattr(grid, "SECONDS_BETWEEN_LOOKS", 0)
+    monkeypatch.setattr(grid, "POLL_SECONDS", 0)
     mine, theirs = small(1), small(2)
     lock = RunFolder(tmp_path / theirs.run_id).lock()
     lock.__enter__()
@@ -386,7 +387,7 @@ def test_a_run_that_is_busy_elsewhere_is_not_asked_for_without_a_pause(tmp_path,
         yield Outcome(job=jobs[0], value=Result("busy" if len(rounds) < 3 else "done"), error=None, attempts=1)
 
     list(run_grid([small()], tmp_path, execute=busy_twice, on_wait=waited.append))
-    assert (rounds, waited, slept) == ([1, 1, 1], [1, 1], [grid.SECONDS_BETWEEN_LOOKS] * 2)
+    assert (rounds, waited, slept) == ([1, 1, 1], [1, 1], [grid.POLL_SECONDS] * 2)
 
 
 # Bugs and full disks

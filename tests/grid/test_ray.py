@@ -23,10 +23,10 @@ from tests.runs.test_run import Stop, content, small, stop_after
 from tests.time_limit import time_limit
 from tnlpad.grid import ray as module
 from tnlpad.grid.executors import Outcome
-from tnlpad.grid.ray import Parcel, RayUnavailable, SendBack, execute_on_ray, pack, unpack
+from tnlpad.grid.ray import PackedRun, RayUnavailable, SendBack, execute_on_ray, pack, unpack
 from tnlpad.records.store import RecordError, RunFolder, RunInUse, find_runs
 from tnlpad.runs.config import configure, from_json
-from tnlpad.runs.run import checked, run
+from tnlpad.runs.run import run
 
 CONFIG = small()
 
@@ -46,19 +46,20 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.path.iterdir()}
 
 
-def changed(parcel, **content):
+def changed(packed, **content):
     """Underscores stand for the point of a file's name; None leaves it out."""
-    given = {**parcel.files, **{name.replace("_", "."): value for name, value in content.items()}}
-    return replace(parcel, files={name: value for name, value in given.items() if value is not None})
+    given = {**packed.files, **{name.replace("_", "."): value for name, value in content.items()}}
+    return replace(packed, files={name: value for name, value in given.items() if value is not None})
 
 
 def test_a_run_arrives_as_it_was_made_less_its_checkpoint(made, here):
     made.checkpoint_file.write_bytes(b"left by a kill after the summary")
-    parcel = pack(made)
-    assert "checkpoint.pt" not in parcel.files
+    packed = pack(made)
+    assert "checkpoint.pt" not in packed.files
     made.checkpoint_file.unlink()
-    unpack(parcel, here)
-    assert content(checked(here, CONFIG)) == content(made)
+    unpack(packed, here)
+    assert run(CONFIG, here.path.parent).path == here.path  # found finished
+    assert content(here) == content(made)
     assert files(here).keys() == files(made).keys() | {"lock"}
 
 
@@ -150,14 +151,14 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_that_lead_elsewhere_are_refused(made, here, name):
-    parcel = Parcel(files={**pack(made).files, name: b""})
+    packed = PackedRun(files={**pack(made).files, name: b""})
     with pytest.raises(RecordError, match="no name for a record"):
-        unpack(parcel, here)
+        unpack(packed, here)
     assert not here.path.exists()
 
 
 @pytest.mark.parametrize("name", ["config.json", "epochs.jsonl", "model.safetensors", "summary.json"])
-def test_a_parcel_that_lacks_a_part_is_refused(made, here, name):
+def test_a_run_that_lacks_a_part_is_refused(made, here, name):
     with pytest.raises(RecordError, match=f"without its {name}"):
         unpack(changed(pack(made), **{name: None}), here)
     assert not here.path.exists()

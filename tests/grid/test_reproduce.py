@@ -7,13 +7,13 @@ from tnlpad.data.files import default_root
 from tnlpad.errors import DataError
 from tnlpad.grid.reproduce import (
     TITLES,
-    Seen,
+    PlannedStatus,
     absent_datasets,
     computed_beside,
     experiments,
     left_to_run,
-    look,
     plan,
+    plan_status,
     select,
 )
 from tnlpad.paper.cells import FIGURES, SMOKE, TABLES
@@ -203,12 +203,12 @@ def test_a_setting_that_some_have_not_names_one_of_them():
 # How it stands
 
 
-def test_look(tmp_path):
+def test_plan_status(tmp_path):
     chosen = select(experiments(SMOKE), only=["symmetric-0.4"], methods=["decomposition"])
     planned = plan(chosen, settings=SMALL)
-    assert [each.state for each in look(planned, tmp_path, "cpu")] == ["missing", "missing"]
+    assert [each.state for each in plan_status(planned, tmp_path, "cpu")] == ["missing", "missing"]
     run(planned[0].config, tmp_path)
-    done, missing = look(planned, tmp_path, "cpu")
+    done, missing = plan_status(planned, tmp_path, "cpu")
     assert (done.state, done.seconds_left, done.known_from) == ("done", None, None)
     assert (missing.state, missing.known_from) == ("missing", "like runs")
     assert missing.seconds_left == pytest.approx(
@@ -224,7 +224,7 @@ def test_what_has_begun_has_less_to_go_and_what_is_damaged_says_why(tmp_path):
         RunFolder(tmp_path / each.run_id).begin(each.config.to_json())
     RunFolder(tmp_path / planned[1].run_id).append_epoch({"epoch": 1})
     RunFolder(tmp_path / planned[2].run_id).summary_file.write_text("{")
-    done, begun, damaged = look(planned, tmp_path, "cpu")
+    done, begun, damaged = plan_status(planned, tmp_path, "cpu")
     whole = RunFolder(tmp_path / planned[0].run_id).summary()["seconds"]["epochs"]
     assert (begun.state, begun.seconds_left) == ("begun", pytest.approx(whole / 2))  # one of two epochs
     assert (damaged.state, damaged.seconds_left) == ("damaged", None)
@@ -234,7 +234,7 @@ def test_what_has_begun_has_less_to_go_and_what_is_damaged_says_why(tmp_path):
 
 def test_runs_that_share_a_gpu_take_longer_each(tmp_path):
     planned = plan(select(experiments("simulated"), only=["mnist"], methods=["standard"]), seeds=[1], device="cuda")
-    alone, shared = (look(planned[:1], tmp_path, "cuda", at_once)[0].seconds_left for at_once in (1, 20))
+    alone, shared = (plan_status(planned[:1], tmp_path, "cuda", at_once)[0].seconds_left for at_once in (1, 20))
     assert shared > alone
 
 
@@ -259,7 +259,7 @@ def test_a_dataset_whose_images_are_anothers_needs_both(tmp_path, monkeypatch):
 def test_what_is_damaged_is_left_to_run_so_that_someone_is_told(tmp_path):
     planned = plan(experiments(SMOKE)[:1], seeds=[1, 2, 3])
     states = ("done", "damaged", "running")
-    seen = [Seen(planned=each, state=state) for each, state in zip(planned, states, strict=True)]
+    seen = [PlannedStatus(planned=each, state=state) for each, state in zip(planned, states, strict=True)]
     assert left_to_run(seen) == [each.config for each in planned[1:]]
 
 

@@ -9,7 +9,7 @@ from filelock import FileLock
 
 from tests.synthetic_runs import write_run
 from tnlpad.atomic_files import is_disk_full, write_by_rename
-from tnlpad.grid.grid import standing
+from tnlpad.grid.grid import run_status
 from tnlpad.paper.cells import Experiment
 from tnlpad.records.archive import finished_records
 from tnlpad.records.store import (
@@ -374,7 +374,7 @@ DAMAGE = {
 
 def test_a_whole_run(finished_folder):
     assert finished_summary(finished_folder) == finished_folder.summary()
-    assert standing(finished_folder.path.name, finished_folder.path.parent).state == "done"
+    assert run_status(finished_folder.path.name, finished_folder.path.parent).state == "done"
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
@@ -382,7 +382,7 @@ def test_a_damaged_run_is_damaged_for_every_reader(finished_folder, damage, mess
     damage(finished_folder)
     with pytest.raises(RecordError, match=message) as raised:
         finished_summary(finished_folder)
-    now = standing(finished_folder.path.name, finished_folder.path.parent)
+    now = run_status(finished_folder.path.name, finished_folder.path.parent)
     assert (now.state, now.problem) == ("damaged", str(raised.value))
     problems = []
     assert finished_records([finished_folder.path], problems.append) == []

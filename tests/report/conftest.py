@@ -60,11 +60,11 @@ def demo_record():
 
 @pytest.fixture
 def two_drawings(monkeypatch):
-    """One that can be drawn and one that lacks something, in place of the paper's, which take seconds."""
-    texts = {"caption": "What it shows.", "needs": "Runs of a kind."}
+    """One that can be drawn and one that lacks its data, in place of the paper's, which take seconds."""
+    texts = {"caption": "What it shows.", "needs": "Runs of a kind.", "plot": lambda found: Figure((2, 1))}
     drawings = {
-        "drawn": Drawing(title="A figure", draw=lambda records, extras: Figure((2, 1)), **texts),
-        "lacking": Drawing(title="Another", draw=lambda records, extras: None, **texts),
+        "drawn": Drawing(title="A figure", collect=lambda records, extras: True, **texts),
+        "lacking": Drawing(title="Another", collect=lambda records, extras: None, **texts),
     }
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", drawings)
     return drawings

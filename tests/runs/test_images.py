@@ -8,7 +8,7 @@ from torch import nn
 from tnlpad.data.augment import Augmentation, Augmenter
 from tnlpad.runs import images as module
 from tnlpad.runs.config import configure
-from tnlpad.runs.images import TrainingImages, at_once, augmentation, image_shape
+from tnlpad.runs.images import TrainingImages, augmentation, image_shape, inference_batch_size
 from tnlpad.runs.prepare import prepare_data, prepare_loader, prepare_method
 from tnlpad.types import ImageFiles
 
@@ -37,14 +37,14 @@ def test_the_shape_of_an_input():
     ],
 )
 def test_how_many_are_shown_at_once(shape, device, expected):
-    assert at_once(configure("digits"), torch.zeros(shape), torch.device(device)) == expected
+    assert inference_batch_size(configure("digits"), torch.zeros(shape), torch.device(device)) == expected
 
 
 def test_of_files_fewer_are_shown_at_once():
     files = ImageFiles(paths=("a.jpg",), labels=np.zeros(1, dtype=np.int64), class_names=("a",))
     config = configure("food101")
-    assert at_once(config, files, torch.device("cuda")) == 128
-    assert at_once(config, files, torch.device("cpu")) == 20  # of 112 pixels a side
+    assert inference_batch_size(config, files, torch.device("cuda")) == 128
+    assert inference_batch_size(config, files, torch.device("cpu")) == 20  # of 112 pixels a side
 
 
 CPU = torch.device("cpu")

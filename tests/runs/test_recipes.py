@@ -5,7 +5,7 @@ import pytest
 from tnlpad.data.own import DataShape
 from tnlpad.methods import METHODS
 from tnlpad.runs.config import configure
-from tnlpad.runs.recipes import DATASET_DEFAULTS, OWN_C2, image_size, looks_every, own_recipe
+from tnlpad.runs.recipes import DATASET_DEFAULTS, OWN_C2, image_size, own_recipe, scoring_interval
 from tnlpad.runs.run import run
 
 SEMI_SUPERVISED = ("self", "self+tnlpad", "dividemix", "dividemix+tnlpad")
@@ -146,7 +146,7 @@ def test_the_rate_goes_with_the_network():
 
 @pytest.mark.parametrize(("epochs", "every"), [(20, 1), (99, 1), (100, 2), (250, 5)])
 def test_every_sample_is_looked_at_some_fifty_times_at_most(epochs, every):
-    assert looks_every(epochs) == every
+    assert scoring_interval(epochs) == every
 
 
 @pytest.mark.parametrize(("channels", "most"), [(3, 2**32 // (3 * 64 * 64)), (1, 2**32 // (64 * 64))])

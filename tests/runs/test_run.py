@@ -19,9 +19,9 @@ from safetensors.torch import load_file
 from torch._inductor import config as inductor
 
 import tnlpad
+import tnlpad.atomic_files as atomic_files
 import tnlpad.records.store as store
 import tnlpad.runs.run as running
-import tnlpad.training.checkpoint as checkpoint
 from tests.methods.problems import EARLY
 from tnlpad.data import load
 from tnlpad.methods import METHODS
@@ -30,11 +30,10 @@ from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.rng import torch_stream
 from tnlpad.runs import run as module
-from tnlpad.runs.config import command, configure
-from tnlpad.runs.devices import available_cores
+from tnlpad.runs.config import available_cores, command, configure
 from tnlpad.runs.run import compiling, run
-from tnlpad.training.evaluate import evaluate
 from tnlpad.training.loop import Diverged, Schedule
+from tnlpad.training.measure import evaluate
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +213,7 @@ def test_the_model_is_the_judged_network_of_the_chosen_epoch(method, tmp_path):
     data = running.prepare_data(config, None, torch.device("cpu"))
     samples = running.prepare_sets(config, data, torch.device("cpu")).test
     assert samples.labels.tolist() == test.labels.tolist()
-    measured = evaluate(network, samples.images_at, samples.index, samples.labels)
+    measured = evaluate(network, samples)
     assert measured.accuracy.item() == chosen["judged"][name]["test_accuracy"]
     assert measured.loss.item() == chosen["judged"][name]["test_loss"]
 
@@ -269,7 +268,7 @@ def test_the_summary_by_hand(epochs, stopped):
     config, device = small("standard", epochs=epochs, patience=9), torch.device("cpu")
     data = running.prepare_data(config, None, device)
     method = running.prepare_method(config, data, torch.Generator(), device)
-    summary = running.summarise(config, method, ended(0.25, 0.75, 0.5), data, device, 7.0)
+    summary = running._summary(config, method, ended(0.25, 0.75, 0.5), data, device, 7.0)
     assert summary["chosen"] == {
         "epoch": 2,
         "validation_accuracy": 0.75,
@@ -298,7 +297,7 @@ def test_the_machine_is_the_gpu_that_it_ran_on(monkeypatch):
     data = running.prepare_data(config, None, cpu)
     method = running.prepare_method(config, data, torch.Generator(), cpu)
     gpu = torch.device("cuda:1")
-    assert running.summarise(config, method, ended(0.5), data, gpu, 1.0)["machine"] == "GPU cuda:1"
+    assert running._summary(config, method, ended(0.5), data, gpu, 1.0)["machine"] == "GPU cuda:1"
 
 
 def test_the_rule_of_selection_says_by_which_labels():
@@ -410,7 +409,7 @@ def test_a_method_draws_from_its_own_stream(tmp_path, monkeypatch):
 
 def test_scores_are_about_the_given_labels_of_each_part(tmp_path):
     config = configure("digits", noise=NOISE, settings={"epochs": 3, "batch_size": 256, "learning_rate": 1e-6})
-    folder = run(config, tmp_path, census_every=2)
+    folder = run(config, tmp_path, scoring_interval=2)
     scores, data = read_scores(folder.path), running.prepare_data(config, None, torch.device("cpu"))
     columns = scores.columns
     assert columns["index"].tolist() == list(range(len(data.given)))
@@ -427,7 +426,7 @@ def test_scores_asked_for_too_late_are_left_out(tmp_path):
     """All epochs are over, and the end was not: there is no look left to take."""
     with pytest.raises(Stop):
         run(small(), tmp_path, on_epoch=stop_after(3))
-    folder = run(small(), tmp_path, census_every=1)
+    folder = run(small(), tmp_path, scoring_interval=1)
     assert folder.finished
     assert not list(folder.path.glob("*.parquet"))
 
@@ -498,7 +497,7 @@ def lose_a_line(folder):
     [
         (damage_checkpoint, r"checkpoint\.pt is damaged"),
         (lambda folder: folder.checkpoint_file.write_bytes(b""), r"checkpoint\.pt is damaged"),
-        (lambda folder: torch.save({"epoch": 2}, folder.checkpoint_file), r"checkpoint\.pt is not the state"),
+        (lambda folder: torch.save({"epoch": 2}, folder.checkpoint_file), r"checkpoint\.pt"),
         (lambda folder: folder.config_file.write_text("{"), r"config\.json is damaged"),
         (lambda folder: folder.config_file.write_text('{"dataset": "mnist"}'), "describes another run"),
         (lambda folder: folder.epochs_file.write_text("{}\n"), r"epochs\.jsonl is damaged"),
@@ -626,7 +625,7 @@ class Saboteur:
 
     def install(self):
         """In a process that is about to be killed: nothing is put back."""
-        store.open = checkpoint.open = self.open
+        store.open = atomic_files.open = self.open
         replace = os.replace
 
         def sabotaged(source, target):

@@ -91,5 +91,5 @@ def another_shape(path):
 )
 def test_weights_that_cannot_be_used_are_named(folder, damage):
     damage(folder.model_file)
-    with pytest.raises(RecordError, match=r"(?s)model\.safetensors cannot be used .* run the run again"):
+    with pytest.raises(RecordError, match=r"model\.safetensors cannot be used"):
         load_shipped(folder)

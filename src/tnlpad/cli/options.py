@@ -16,6 +16,15 @@ Executor = Literal["local", "ray"]
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder or its name.")]
 Runs = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder that holds the runs.")]
+ImagesFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--images",
+        metavar="FOLDER",
+        help="Folder that the paths in a table of images are relative to (default: the table's).",
+        rich_help_panel=DATA,
+    ),
+]
 LabelColumn = Annotated[
     str | None,
     typer.Option("--label", metavar="COLUMN", help="Name of the label column (default: label).", rich_help_panel=DATA),
@@ -96,7 +105,7 @@ def read_seeds(text: str) -> list[int]:
 
 def checked_device(name: str) -> str:
     """Return the name of a device that this machine has; exit with code 2 if it does not."""
-    from tnlpad.runs.devices import device_named
+    from tnlpad.runs.config import device_named
 
     try:
         return device_named(name)
@@ -138,7 +147,7 @@ def where_to_run(
     quiet: bool,
 ) -> Where:
     """Combine the options that say where runs are executed; exit with code 2 if they contradict each other."""
-    from tnlpad.runs.devices import available_cores
+    from tnlpad.runs.config import available_cores
 
     if executor == "local" and (address is not None or send_back):
         option = "--send-back" if send_back else "--address"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tnlpad.grid.estimate import KnownFrom
     from tnlpad.grid.grid import Executor as GridExecutor
     from tnlpad.grid.grid import Failure
-    from tnlpad.grid.reproduce import Planned, Seen
+    from tnlpad.grid.reproduce import Planned, PlannedStatus
 
 EXECUTION = "Execution"
 MOST_FAILURES_SHOWN = 5  # of each kind
@@ -199,14 +199,14 @@ def _seeds(text: str | None) -> list[int] | None:
     return seeds
 
 
-def seen_runs(plan: Plan, where: Where) -> "list[Seen]":
+def seen_runs(plan: Plan, where: Where) -> "list[PlannedStatus]":
     """Return the state of each run, and the seconds that each still takes."""
-    from tnlpad.grid.reproduce import look
+    from tnlpad.grid.reproduce import plan_status
 
-    return look(plan.runs, where.out, where.device, where.jobs)
+    return plan_status(plan.runs, where.out, where.device, where.jobs)
 
 
-def absent_here(seen: "Sequence[Seen]", where: Where) -> dict[str, str]:
+def absent_here(seen: "Sequence[PlannedStatus]", where: Where) -> dict[str, str]:
     """Return the datasets that are missing on this machine for the rest of a plan, with how to get each."""
     from tnlpad.grid.reproduce import absent_datasets, left_to_run
 
@@ -230,7 +230,7 @@ def carry_out(plan: Plan, where: Where) -> "dict[str, Failure]":
         fail(str(error))
 
 
-def _run(seen: "Sequence[Seen]", where: Where) -> "dict[str, Failure]":
+def _run(seen: "Sequence[PlannedStatus]", where: Where) -> "dict[str, Failure]":
     from tnlpad.cli.progress import grid_progress
     from tnlpad.grid.grid import Failure, run_grid
     from tnlpad.grid.reproduce import left_to_run
@@ -290,7 +290,7 @@ def _compute(plan: Plan, where: Where) -> "dict[str, Failure]":
 @contextmanager
 def _executor(where: Where) -> "Iterator[GridExecutor]":
     from tnlpad.grid.executors import execute
-    from tnlpad.grid.grid import folder_of, moved
+    from tnlpad.grid.grid import job_folder, moved
     from tnlpad.grid.mps import mps
     from tnlpad.grid.ray import SendBack, execute_on_ray
 
@@ -300,7 +300,7 @@ def _executor(where: Where) -> "Iterator[GridExecutor]":
                 execute_on_ray,
                 address=where.address,
                 gpus_per_run=1 / where.jobs if where.on_gpu else 0,
-                send_back=SendBack(folder=folder_of, moved=moved) if where.send_back else None,
+                send_back=SendBack(folder=job_folder, moved=moved) if where.send_back else None,
             )
         return
     shared = where.jobs > 1 and where.on_gpu
@@ -352,7 +352,7 @@ def _report(out: Path) -> str:
     return shlex.join(["tnlpad", "report", str(out), "--out", "report"])
 
 
-def _print_states(seen: "Sequence[Seen]") -> None:
+def _print_states(seen: "Sequence[PlannedStatus]") -> None:
     """Print a table of run states by dataset."""
     from rich.console import Console
     from rich.table import Table
@@ -374,7 +374,7 @@ def _print_states(seen: "Sequence[Seen]") -> None:
     Console().print(table)
 
 
-def what_is_left(seen: "Sequence[Seen]", where: Where) -> str:
+def what_is_left(seen: "Sequence[PlannedStatus]", where: Where) -> str:
     """Describe how many runs are left, how long they take, and how that was estimated."""
     from tnlpad.cli.progress import duration, machine_time
     from tnlpad.grid.estimate import step_times
@@ -412,7 +412,7 @@ def _runs_are(count: int) -> str:
     return f"{count:,} {'run is' if count == 1 else 'runs are'}"
 
 
-def _print_gpu_hours(seen: "Sequence[Seen]") -> None:
+def _print_gpu_hours(seen: "Sequence[PlannedStatus]") -> None:
     """Print how long the same takes on the measured GPU, if a CPU takes long."""
     from tnlpad.cli.progress import machine_time
     from tnlpad.grid.estimate import seconds_left, step_times
@@ -427,7 +427,7 @@ def _print_gpu_hours(seen: "Sequence[Seen]") -> None:
         typer.echo(f"With --device cuda: about {took}. Estimated from recorded step times ({basis}).")
 
 
-def _entry(each: "Seen", failures: "Mapping[str, Failure]") -> dict[str, Any]:
+def _entry(each: "PlannedStatus", failures: "Mapping[str, Failure]") -> dict[str, Any]:
     """Return the entry of a run in `--json`."""
     from tnlpad.runs.config import command
 
@@ -447,7 +447,7 @@ def _entry(each: "Seen", failures: "Mapping[str, Failure]") -> dict[str, Any]:
     }
 
 
-def _say_failures(seen: "Sequence[Seen]", failures: "Mapping[str, Failure]") -> None:
+def _say_failures(seen: "Sequence[PlannedStatus]", failures: "Mapping[str, Failure]") -> None:
     """Print each distinct error once, with the commands of the runs that have it."""
     from tnlpad.runs.config import command
 

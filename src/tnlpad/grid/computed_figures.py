@@ -1,4 +1,4 @@
-"""The paper's figures that are computed beside the runs of a table: which there are, and what may be asked of them."""
+"""Figures of the paper that are computed outside of the grid of runs, in this process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,36 +8,36 @@ from typing import Any, NamedTuple
 
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.grid.executors import execute
-from tnlpad.grid.grid import Failure, Result, answer_of, failed, kept
+from tnlpad.grid.grid import Failure, Result, failed, failure_of, result_of
 from tnlpad.paper.cells import SMOKE_SETTINGS
 from tnlpad.paper_figures import parameter_space, tsne
-from tnlpad.runs.config import Protocol
+from tnlpad.types import ProtocolName
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variation:
-    """What was asked for in place of the figure's own seed, protocol and settings."""
+    """Seed, protocol and settings of a figure's runs."""
 
     seed: int = 1
-    protocol: Protocol = "paper"
+    protocol: ProtocolName = "paper"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ComputedFigure(NamedTuple):
-    """`check` raises a ValueError for a variation that has no meaning here; `compute` takes minutes or hours."""
+    """`check` raises ValueError if a variation is not possible; `compute` takes minutes or hours."""
 
     check: Callable[[Variation, str], None]
     compute: Callable[..., Any]
 
 
 def variation(
-    name: str, *, seeds: Sequence[int] | None, protocol: Protocol, settings: Mapping[str, Any], device: str
+    name: str, *, seeds: Sequence[int] | None, protocol: ProtocolName, settings: Mapping[str, Any], device: str
 ) -> Variation:
-    """What the options of the command line mean for a figure; those that mean nothing are refused."""
+    """Return the variation for the options of a command line; raises ValueError if a figure does not have one."""
     if seeds is not None and len(seeds) > 1:
-        raise ValueError(f"--seeds: {name} shows a single run of each kind. Give one seed.")
+        raise ValueError(f"--seeds: {name} shows one run of each kind. Give one seed.")
     if "patience" in settings:
         raise ValueError(f"--patience: {name} shows runs at fixed epochs or to their end. Leave it out.")
     wanted = Variation(seed=seeds[0] if seeds else 1, protocol=protocol, settings=settings)
@@ -48,24 +48,24 @@ def variation(
 def compute_figure(
     name: str, out: Path, wanted: Variation, *, smoke: bool, root: Path | None, device: str, tell: Tell
 ) -> Failure | None:
-    """Compute it, from wherever it stands, and keep it in the folder of runs; what went wrong, if something did.
+    """Compute a figure, or resume, and write it into the folder of runs; returns the failure, if there is one.
 
     Args:
         name: One of `COMPUTED`.
-        out: The folder of all runs.
-        wanted: What to compute.
-        smoke: On digits and small, as a part of the trial grid.
-        root: Where datasets lie.
-        device: Where to train.
-        tell: Told in words what is being done.
+        out: Folder of all runs.
+        wanted: The variation to compute.
+        smoke: Whether to compute the small version on digits.
+        root: Folder of datasets.
+        device: Device to train on.
+        tell: Called with a line about the current step.
     """
     compute = partial(COMPUTED[name].compute, wanted=wanted, smoke=smoke, root=root, device=device, tell=tell)
-    (outcome,) = execute(partial(_attempt, compute), [out], workers=0)  # with one thread, as every run
-    result, file = answer_of(outcome), out / f"{name}-error.txt"
-    if result.error is None:
+    (outcome,) = execute(partial(_attempt, compute), [out], workers=0)  # with one thread, like every run
+    file = out / f"{name}-error.txt"
+    failure = failure_of(result_of(outcome), partial(_save, file))
+    if failure is None:
         file.unlink(missing_ok=True)
-        return None
-    return Failure(error=result.error, traceback=kept(result.traceback, partial(_keep, file)))
+    return failure
 
 
 def _attempt(compute: Callable[[Path], Any], out: Path) -> Result:
@@ -76,12 +76,10 @@ def _attempt(compute: Callable[[Path], Any], out: Path) -> Result:
     return Result("done")
 
 
-def _keep(file: Path, text: str) -> Path:
+def _save(file: Path, text: str) -> Path:
     write_by_rename(file, text.encode())
     return file
 
-
-# Test features --------------------------------------------------------------------------------------------------------
 
 SMOKE_TSNE = tsne.Shown(
     dataset="digits",
@@ -105,14 +103,9 @@ def _shown(usual: tsne.Shown, wanted: Variation) -> tsne.Shown:
     return replace(usual, seed=wanted.seed, protocol=wanted.protocol, settings=settings)
 
 
-# Parameter space ------------------------------------------------------------------------------------------------------
-
-
 def _check_parameter_space(wanted: Variation, device: str) -> None:
     if wanted.protocol != "paper":
-        raise ValueError(
-            f"--protocol {wanted.protocol}: the runs of parameter_space are none of the paper's. Leave it out."
-        )
+        raise ValueError(f"--protocol {wanted.protocol}: parameter_space has no runs of the paper. Leave it out.")
     parameter_space.configurations(settings=wanted.settings, seed=wanted.seed)
 
 

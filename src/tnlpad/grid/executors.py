@@ -1,7 +1,7 @@
-"""Where the runs of a grid take place: in processes on this machine, or in this one. `ray_executor` has many machines.
+"""Run jobs in worker processes on this machine, or in this process. `grid.ray` uses several machines.
 
-A job that raises is reported and not tried again: it would raise again. A job whose process dies (killed, out of
-memory, crashed) is tried again in another process, a few times. Either way the other jobs go on.
+A job that raises is reported and not retried, since it would raise again. A job whose process dies (killed, out of
+memory, crashed) is retried in another process a few times. The other jobs continue in either case.
 """
 
 import pickle
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tnlpad.grid.workers import Answer, Worker, in_words, ready, stop_all, use_one_thread
+from tnlpad.grid.workers import Response, Worker, describe, stop_all, use_one_thread, wait_for_any
 
 Job = TypeVar("Job")
 Value = TypeVar("Value")
@@ -20,14 +20,14 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[Job, Value]):
-    """How a job ended.
+    """Result of a job.
 
     Args:
-        job: As given.
-        value: What the function returned; None if it failed.
+        job: The job.
+        value: Return value of the function; None if it failed.
         error: Type and message of the last failure; None if there is a value.
-        attempts: How often the job was started.
-        traceback: Where it was raised, if it was.
+        attempts: Number of attempts.
+        traceback: Traceback of the exception, if one was raised.
     """
 
     job: Job
@@ -39,23 +39,23 @@ class Outcome(Generic[Job, Value]):
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt(Generic[Job]):
-    """A job on its way."""
+    """A running job."""
 
     job: Job
     number: int = 1
 
-    def outcome(self, answer: Answer) -> Outcome[Job, Any]:
-        """The end of the job; a value that cannot be read here is a failure like any other."""
-        if answer.value is None:
-            return self._failure(answer.error or "", answer.traceback)
+    def outcome(self, response: Response) -> Outcome[Job, Any]:
+        """Return the outcome of the job; a value that cannot be unpickled counts as a failure."""
+        if response.value is None:
+            return self._failure(response.error or "", response.traceback)
         try:
-            value = pickle.loads(answer.value)
+            value = pickle.loads(response.value)
         except Exception as error:
-            return self._failure(in_words(error), traceback.format_exc())
+            return self._failure(describe(error), traceback.format_exc())
         return Outcome(job=self.job, value=value, error=None, attempts=self.number)
 
     def after_death(self, cause: str, retries: int) -> "Attempt[Job] | Outcome[Job, Any]":
-        """The next attempt if there is one, else the end."""
+        """Return the next attempt, or the outcome if there are no retries left."""
         if self.number <= retries:
             return Attempt(job=self.job, number=self.number + 1)
         return self._failure(f"The job's process {cause}; attempts: {self.number}.", None)
@@ -67,23 +67,23 @@ class Attempt(Generic[Job]):
 def execute(
     function: Callable[[Job], Value], jobs: Iterable[Job], *, workers: int, retries: int = 2
 ) -> Generator[Outcome[Job, Value], None, None]:
-    """Carry out every job and yield how it ended, in the order in which they end; close the generator to stop at once.
+    """Run all jobs and yield their outcomes as they finish; close the generator to stop at once.
 
-    A slow consumer keeps no worker waiting for its next job. Use `contextlib.closing`: an exception in the consumer
-    does not close a generator before the last reference to it is gone.
+    A slow consumer does not delay the start of further jobs. Use `contextlib.closing`, since an exception in the
+    consumer does not close a generator while a reference to it exists.
 
     Args:
-        function: Called with a job. With workers both must be picklable, and the main module one that can be imported
-            again (`if __name__ == "__main__":`).
+        function: Called with a job. With workers both must be picklable, and the main module importable
+            (`if __name__ == "__main__":`).
         jobs: Plain data, in the order in which to start them.
-        workers: How many processes to use at most; they are started when first needed. 0 is this process, which is
-            simple and starts at once, but a crash takes everything with it and nothing is tried again.
-        retries: How often to start a job again whose process died.
+        workers: Maximum number of processes, started when needed. 0 runs the jobs in this process: it starts at once,
+            but a crash ends everything and nothing is retried.
+        retries: How often to retry a job whose process died.
     """
     for name, value in (("workers", workers), ("retries", retries)):
         if value < 0:
             raise ValueError(f"{name}={value}: must be at least 0.")
-    return _in_processes(function, jobs, workers, retries) if workers else _here(function, jobs)
+    return _in_processes(function, jobs, workers, retries) if workers else _in_this_process(function, jobs)
 
 
 def _in_processes(
@@ -98,20 +98,20 @@ def _in_processes(
             while waiting and len(busy) < workers:
                 worker = idle.pop() if idle else Worker()
                 busy[worker] = waiting.popleft()
-                worker.give(function, busy[worker].job)
-            yield from ended  # only now, so that the consumer keeps nobody waiting
+                worker.send(function, busy[worker].job)
+            yield from ended  # after the next jobs are started, so that a slow consumer does not delay them
             ended.clear()
-            for worker in ready(busy):
-                attempt, answer = busy.pop(worker), worker.answer()
-                if answer is None:
+            for worker in wait_for_any(busy):
+                attempt, response = busy.pop(worker), worker.receive()
+                if response is None:
                     result = attempt.after_death(worker.cause_of_death(), retries)
                 else:
-                    result = attempt.outcome(answer)
+                    result = attempt.outcome(response)
                 if isinstance(result, Outcome):
                     ended.append(result)
                 else:
-                    waiting.append(result)  # behind the others: in want of memory, later is better
-                if answer is not None and answer.reusable:
+                    waiting.append(result)  # after the others: there may be more memory later
+                if response is not None and response.reusable:
                     idle.append(worker)
                 else:
                     worker.stop()
@@ -120,14 +120,16 @@ def _in_processes(
         stop_all(idle=idle, busy=busy)
 
 
-def _here(function: Callable[[Job], Value], jobs: Iterable[Job]) -> Generator[Outcome[Job, Value], None, None]:
+def _in_this_process(
+    function: Callable[[Job], Value], jobs: Iterable[Job]
+) -> Generator[Outcome[Job, Value], None, None]:
     for job in jobs:
         with _one_thread():
             try:
                 outcome = Outcome[Job, Value](job=job, value=function(job), error=None, attempts=1)
             except Exception as error:
                 where = traceback.format_exc()
-                outcome = Outcome(job=job, value=None, error=in_words(error), attempts=1, traceback=where)
+                outcome = Outcome(job=job, value=None, error=describe(error), attempts=1, traceback=where)
         yield outcome
 
 

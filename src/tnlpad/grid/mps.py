@@ -1,12 +1,11 @@
-"""CUDA MPS for as long as several processes share a GPU: their kernels then run side by side instead of in turns.
+"""Several runs on one GPU: CUDA MPS while they run, and how many to run in parallel.
 
-NVIDIA's Multi-Process Service is a daemon that its clients find by folders named in the environment. Ours has a folder
-of its own, so that it is in no one's way, and ends with the process that asked for it, even if that is killed.
+NVIDIA's Multi-Process Service lets kernels of several processes run side by side instead of in turns. Its daemon is
+found through folders named in the environment. Ours has its own folder, and exits with the process that started it,
+even if that is killed.
 
-How many runs share a GPU when nobody says: as many as fill it, as far as its memory and the host's cores go.
-
-A step of these networks is a row of small kernels that leaves most of a large GPU idle. Runs side by side fill it, up
-to a number from which on each only slows the others down. `benchmarks/training.py` measures it, so far on one GPU.
+A step of these networks is a sequence of small kernels that leaves most of a large GPU idle. Parallel runs fill it, up
+to a number from which each only slows down the others. `benchmarks/training.py` measures it, so far on one GPU.
 """
 
 import os
@@ -17,26 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tnlpad.runs.config import RunConfig
-from tnlpad.runs.devices import available_cores
+from tnlpad.runs.config import RunConfig, available_cores
 
 CONTROL = "nvidia-cuda-mps-control"
-SECONDS_TO_ANSWER = 30
-# Waits for the end of its input, which comes with the block's end or with that of the process, however it ends. Clients
-# that are still there get five seconds.
-KEEPER = f'read -r _; echo quit -t 5 | {CONTROL}; rm -rf "$0"'
+COMMAND_TIMEOUT_SECONDS = 30
+# Waits for the end of its input: the end of the block, or of the process for any reason. Remaining clients get five
+# seconds.
+STOP_AT_END = f'read -r _; echo quit -t 5 | {CONTROL}; rm -rf "$0"'
 
 
 @contextmanager
 def mps(device: str, *, say: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, processes that are started share the GPU by MPS, if there is one and MPS is installed.
+    """Let processes that are started within the block share the GPU by MPS, if it is installed.
 
-    Without MPS everything works as well, only slower. The price: a process that makes the GPU fault takes the others
-    that share it along; their jobs fail and are done when the grid is started again.
+    Without MPS everything works, but slower. With MPS a process that makes the GPU fault also ends the others on it.
+    Their jobs fail, and are run when the grid is started again.
 
     Args:
-        device: As torch names it.
-        say: Told in one line how it is.
+        device: The device's name in torch.
+        say: Called with one line about whether MPS is used.
     """
     if not device.startswith("cuda"):
         say(f"No MPS: the device is {device}, not cuda.")
@@ -45,7 +43,7 @@ def mps(device: str, *, say: Callable[[str], None]) -> Iterator[None]:
         say(f"No MPS: {CONTROL} is not installed, so runs that share a GPU take turns.")
         yield
     elif _is_running():
-        say("MPS is running already, and runs that share a GPU use it.")
+        say("MPS is already running, and runs that share a GPU use it.")
         yield
     else:
         with _daemon(say):
@@ -54,69 +52,69 @@ def mps(device: str, *, say: Callable[[str], None]) -> Iterator[None]:
 
 def _is_running() -> bool:
     try:
-        asked = subprocess.run(
-            [CONTROL], input=b"get_server_list\n", capture_output=True, timeout=SECONDS_TO_ANSWER, check=False
+        response = subprocess.run(
+            [CONTROL], input=b"get_server_list\n", capture_output=True, timeout=COMMAND_TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return asked.returncode == 0
+    return response.returncode == 0
 
 
 @contextmanager
 def _daemon(say: Callable[[str], None]) -> Iterator[None]:
-    # Sockets lie within, and their names must be short: the system's folder for temporary files, and no other.
+    # It contains sockets, whose paths must be short, so it has to be in the system's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix="tnlpad-mps-"))
-    places = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
-    with _keeper(folder, places):
-        if failure := _start(folder, places):
+    variables = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
+    with _stopped_at_end(folder, variables):
+        if failure := _start(folder, variables):
             say(f"No MPS: {CONTROL} failed ({failure}), so runs that share a GPU take turns.")
             yield
         else:
             say("MPS is started, and runs that share a GPU use it.")
-            with _environment(places):
+            with _environment(variables):
                 yield
 
 
 @contextmanager
-def _keeper(folder: Path, places: Mapping[str, str]) -> Iterator[None]:
-    """A process that ends the daemon and removes its folder; it is there first, so that no kill comes too early."""
-    keeper = subprocess.Popen(
-        ["sh", "-c", KEEPER, str(folder)],
-        env=os.environ | places,
+def _stopped_at_end(folder: Path, variables: Mapping[str, str]) -> Iterator[None]:
+    """Start a process that stops the daemon and removes its folder at the end; it starts before the daemon."""
+    process = subprocess.Popen(
+        ["sh", "-c", STOP_AT_END, str(folder)],
+        env=os.environ | variables,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a terminal's Ctrl-C is not for it
+        start_new_session=True,  # not reached by Ctrl-C
     )
     try:
         yield
     finally:
-        keeper.communicate()
+        process.communicate()
 
 
-def _start(folder: Path, places: Mapping[str, str]) -> str | None:
-    """Start the daemon; return what it said if it did not."""
-    with open(folder / "start", "w+b") as said:  # not a pipe, whose end would come with the daemon's
+def _start(folder: Path, variables: Mapping[str, str]) -> str | None:
+    """Start the daemon, and return its output if that failed."""
+    with open(folder / "start", "w+b") as output:  # a pipe would stay open as long as the daemon runs
         try:
             subprocess.run(
                 [CONTROL, "-d"],
-                env=os.environ | places,
+                env=os.environ | variables,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
-                timeout=SECONDS_TO_ANSWER,
+                timeout=COMMAND_TIMEOUT_SECONDS,
                 check=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            said.seek(0)
-            return said.read().decode(errors="replace").strip() or str(error)
+            output.seek(0)
+            return output.read().decode(errors="replace").strip() or str(error)
     return None
 
 
 @contextmanager
 def _environment(names: Mapping[str, str]) -> Iterator[None]:
-    """Inherited by every process that is started within the block."""
+    """Set environment variables within the block; processes started in it inherit them."""
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)
     try:
@@ -129,34 +127,34 @@ def _environment(names: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-SMALL = ("lenet", "small_cnn", "mlp")
-FILLED_BY, FILLED_BY_SMALL = 9, 20  # runs on an H200; a smaller GPU is filled by fewer, and more do it no harm
-RUNS_PER_CORE = 1.25  # the host mostly sleeps
-# What a run takes at most, its share of CUDA's own included: of small networks, of 32 pixels a side, of more.
+SMALL_NETWORKS = ("lenet", "small_cnn", "mlp")
+RUNS_PER_GPU, SMALL_RUNS_PER_GPU = 9, 20  # that fill an H200; fewer fill a smaller GPU, and more do no harm
+RUNS_PER_CORE = 1.25  # a run's host process mostly waits
+# Most memory of a run, with its CUDA context: small networks, images of 32 pixels, larger images.
 GIGABYTES_SMALL, GIGABYTES, GIGABYTES_OF_PHOTOGRAPHS = 2, 6, 24
 
 
 def runs_at_once(configs: Iterable[RunConfig]) -> int:
-    """For one GPU; 1 without MPS, since runs would only take turns."""
-    kinds = list(configs)
-    if shutil.which(CONTROL) is None or not kinds:
+    """Return how many runs to start in parallel on one GPU; 1 without MPS, since they would only take turns."""
+    runs = list(configs)
+    if shutil.which(CONTROL) is None or not runs:
         return 1
-    filled = min(FILLED_BY_SMALL if config.network in SMALL else FILLED_BY for config in kinds)
-    fitting = _free_gigabytes() / max(_gigabytes(config) for config in kinds)
-    return max(1, min(filled, int(fitting), int(RUNS_PER_CORE * available_cores()), len(kinds)))
+    filling = min(SMALL_RUNS_PER_GPU if config.network in SMALL_NETWORKS else RUNS_PER_GPU for config in runs)
+    fitting = _free_gigabytes() / max(_gigabytes(config) for config in runs)
+    return max(1, min(filling, int(fitting), int(RUNS_PER_CORE * available_cores()), len(runs)))
 
 
 def _gigabytes(config: RunConfig) -> float:
     if config.resize is not None:
         return GIGABYTES_OF_PHOTOGRAPHS
-    return GIGABYTES_SMALL if config.network in SMALL else GIGABYTES
+    return GIGABYTES_SMALL if config.network in SMALL_NETWORKS else GIGABYTES
 
 
 def _free_gigabytes() -> float:
-    """Of the emptiest GPU. Asked without CUDA, which would take memory of its own for as long as this process lives."""
+    """Return the free memory of the emptiest GPU; not through CUDA, whose context would take some itself."""
     command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
-        return max(float(line) for line in said.split()) / 1024
+        output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        return max(float(line) for line in output.split()) / 1024
     except (OSError, subprocess.SubprocessError, ValueError):
         return 0.0

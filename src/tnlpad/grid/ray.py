@@ -1,14 +1,10 @@
-"""A finished run as a parcel: made on one machine, sent to another, and put there as if it had been made there.
+"""Run jobs on the machines of a Ray cluster, several to a GPU if requested.
 
-For machines that share no folder. The checkpoint stays behind: a finished run needs none.
+As on one machine (`executors`), a job that raises is reported and not retried, and a job whose process or machine is
+lost is retried on another. A machine may be considered lost too early, so that a run takes place twice: in a shared
+folder its lock prevents that, and of two finished runs that are sent back the first is kept.
 
-Where the runs of a grid take place: on the machines of a Ray cluster, several to a GPU if asked.
-
-The same rules as on one machine (`executors`): a job that raises is reported and not tried again, and one whose process
-or machine is lost is started again on another, a few times. A machine may be taken for lost too early, so that a run is
-at work twice: in a shared folder its lock keeps the two apart, and of two that are sent back the first one stays.
-
-Every machine needs this package in the driver's version, and the datasets at the same place.
+Every machine needs this package in the driver's version, and the datasets in the same folder.
 """
 
 import json
@@ -29,84 +25,25 @@ from typing import Any, Generic, NamedTuple
 
 from tnlpad.atomic_files import is_disk_full, write_by_rename
 from tnlpad.grid.executors import Attempt, Job, Outcome, Value
-from tnlpad.grid.workers import Answer, answer, in_words, use_one_thread
+from tnlpad.grid.workers import Response, describe, run_task, use_one_thread
 from tnlpad.records.store import RecordError, RunFolder
 
-
-@dataclass(frozen=True, kw_only=True)
-class Parcel:
-    """The content of a finished run's files by their names, such as `config.json` or `tensorboard/events`."""
-
-    files: Mapping[str, bytes]
-
-
-def pack(folder: RunFolder) -> Parcel | None:
-    """All that is worth sending of a run; None if it is not finished."""
-    if not folder.finished:
-        return None
-    files = {path.relative_to(folder.path).as_posix(): path for path in folder.path.rglob("*") if path.is_file()}
-    return Parcel(files={name: path.read_bytes() for name, path in files.items() if _is_sent(folder, name)})
-
-
-def unpack(parcel: Parcel, folder: RunFolder) -> None:
-    """Put a run into its folder, unless a finished one is there.
-
-    A run may be made twice, if a machine is given up too early, and the first to arrive stays. What an unfinished run
-    left here is replaced. The summary comes last, as always, so that the run is there whole or is not finished.
-    """
-    _require_whole(parcel, folder)
-    with folder.lock():
-        if folder.finished:
-            return
-        folder.begin(json.loads(parcel.files[folder.config_file.name]))
-        # First: with other epochs beside it, a checkpoint would continue a run that never was.
-        folder.checkpoint_file.unlink(missing_ok=True)
-        last = folder.summary_file.name
-        for name, content in parcel.files.items():
-            if name != last:
-                (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
-                write_by_rename(folder.path / name, content)
-        folder.error_file.unlink(missing_ok=True)
-        write_by_rename(folder.summary_file, parcel.files[last])
-
-
-def _is_sent(folder: RunFolder, name: str) -> bool:
-    hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
-    return name not in (folder.checkpoint_file.name, folder.lock_file.name) and not hidden
-
-
-def _require_whole(parcel: Parcel, folder: RunFolder) -> None:
-    """Refuse what is no finished run, is another one, or would write elsewhere than into the run's folder."""
-    for name in parcel.files:
-        path = PurePosixPath(name)
-        if not path.name or path.is_absolute() or str(path) != name or not _is_sent(folder, name):
-            raise RecordError(
-                f"A run was sent with a file called {name!r}, which is no name for a record. It is not used."
-            )
-    for file in (folder.config_file, folder.epochs_file, folder.model_file, folder.summary_file):
-        if file.name not in parcel.files:
-            raise RecordError(f"A run was sent without its {file.name}: {folder.path} is not written. Run it again.")
-    run_id = json.loads(parcel.files[folder.summary_file.name]).get("run_id")
-    if run_id != folder.path.name:
-        raise RecordError(f"{run_id!r} was sent where {folder.path.name} was expected. It is not used.")
-
-
-SECONDS_TO_CONNECT = 10
+CONNECT_TIMEOUT_SECONDS = 10
 
 
 class RayUnavailable(Exception):
-    """Ray is not installed, not reachable, or has no machine for such jobs; the message names the way out."""
+    """Ray is not installed, not reachable, or has no machine that is large enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SendBack(Generic[Job]):
-    """For machines that share no folder with the driver: runs are made in TMPDIR and sent to the driver at their end.
+    """For machines that share no folder with the driver: runs are made in TMPDIR and sent to the driver when finished.
 
-    A run that was interrupted goes on if the same machine gets it again, and starts from its beginning elsewhere.
+    An interrupted run resumes if the same machine gets it again, and starts over on another one.
 
     Args:
-        folder: Where a job's run folder lies.
-        moved: The same job, its run folder below another folder. Both functions must be picklable.
+        folder: Returns the run folder of a job.
+        moved: Returns the job with another folder of runs. Both functions must be picklable.
     """
 
     folder: Callable[[Job], Path]
@@ -123,20 +60,19 @@ def execute_on_ray(
     retries: int = 2,
     send_back: SendBack[Job] | None = None,
 ) -> Generator[Outcome[Job, Value], None, None]:
-    """Carry out every job and yield how it ended, in the order in which they end; close the generator to stop.
+    """Run all jobs and yield their outcomes as they finish; close the generator to stop.
 
-    Ray itself tells of lost machines on stdout, from a thread of its own: where stdout is for results, redirect it
-    meanwhile.
+    Ray reports lost machines on stdout, from its own thread. Redirect stdout if it is for results.
 
     Args:
-        function: Called with a job, with one torch thread. Both must be picklable, and found by import everywhere.
+        function: Called with a job, with one torch thread. Both must be picklable, and importable on all machines.
         jobs: Plain data, in the order in which to start them.
-        address: Of a cluster, as `ray.init` takes it. None is the one that this machine belongs to, or if there is
-            none, one made of this machine for as long as it takes.
-        gpus_per_run: What a job takes of a GPU; 0.25 lets four share one.
-        cpus_per_run: Likewise of cores.
-        retries: How often to start a job again whose process or machine was lost.
-        send_back: None if the function writes where the driver can read it, such as in a shared folder.
+        address: Address of a cluster, as for `ray.init`. None is the cluster of this machine, or if there is none, a
+            temporary one of this machine alone.
+        gpus_per_run: Share of a GPU per job; with 0.25 four jobs share one.
+        cpus_per_run: Number of cores per job.
+        retries: How often to retry a job whose process or machine was lost.
+        send_back: None if the driver can read what the function writes, such as in a shared folder.
     """
     for name, value in (("gpus_per_run", gpus_per_run), ("cpus_per_run", cpus_per_run), ("retries", retries)):
         if value < 0:
@@ -167,9 +103,9 @@ def _on_ray(
     running: dict[Any, Attempt[Job]] = {}
     result: Attempt[Job] | Outcome[Job, Value]
     with _connected(ray, address):
-        _require_room(ray, needs)
-        # Ray would start lost tasks again itself, but does not say how often it did.
-        task = ray.remote(num_gpus=needs["GPU"], num_cpus=needs["CPU"], max_retries=0)(_answer)
+        _check_resources(ray, needs)
+        # Ray would retry lost tasks itself, but does not report how often.
+        task = ray.remote(num_gpus=needs["GPU"], num_cpus=needs["CPU"], max_retries=0)(_run_task)
         try:
             for job in jobs:
                 running[task.remote(pickle.dumps((function, job)))] = Attempt(job=job)
@@ -181,7 +117,7 @@ def _on_ray(
                 except lost as error:
                     result = attempt.after_death(f"was lost ({type(error).__name__})", retries)
                 except ray.exceptions.RayError as error:  # such as a machine without this package
-                    result = attempt.outcome(Answer(error=in_words(error)))
+                    result = attempt.outcome(Response(error=describe(error)))
                 if isinstance(result, Outcome):
                     yield result
                 else:
@@ -191,32 +127,89 @@ def _on_ray(
                 ray.cancel(reference, force=True)
 
 
-def _answer(task: bytes) -> Answer:
+def _run_task(task: bytes) -> Response:
     use_one_thread()
-    return answer(task)
+    return run_task(task)
 
 
-# Records sent back ----------------------------------------------------------------------------------------------------
+# Runs sent to the driver ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedRun:
+    """The files of a finished run by their names, such as `config.json` or `tensorboard/events`."""
+
+    files: Mapping[str, bytes]
+
+
+def pack(folder: RunFolder) -> PackedRun | None:
+    """Read a run's files, except for its checkpoint; None if the run is not finished."""
+    if not folder.finished:
+        return None
+    files = {path.relative_to(folder.path).as_posix(): path for path in folder.path.rglob("*") if path.is_file()}
+    return PackedRun(files={name: path.read_bytes() for name, path in files.items() if _is_sent(folder, name)})
+
+
+def unpack(packed: PackedRun, folder: RunFolder) -> None:
+    """Write a run into its folder, unless a finished run is there; files of an unfinished one are replaced.
+
+    The summary is written last, so that the run is either complete or not finished.
+    """
+    _check_packed(packed, folder)
+    with folder.lock():
+        if folder.finished:
+            return
+        folder.begin(json.loads(packed.files[folder.config_file.name]))
+        # Remove the checkpoint first: it does not belong to the epochs that are about to be written.
+        folder.checkpoint_file.unlink(missing_ok=True)
+        last = folder.summary_file.name
+        for name, content in packed.files.items():
+            if name != last:
+                (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+                write_by_rename(folder.path / name, content)
+        folder.error_file.unlink(missing_ok=True)
+        write_by_rename(folder.summary_file, packed.files[last])
+
+
+def _is_sent(folder: RunFolder, name: str) -> bool:
+    hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
+    return name not in (folder.checkpoint_file.name, folder.lock_file.name) and not hidden
+
+
+def _check_packed(packed: PackedRun, folder: RunFolder) -> None:
+    """Raise RecordError if this is not a finished run, another one, or has files outside of the run's folder."""
+    for name in packed.files:
+        path = PurePosixPath(name)
+        if not path.name or path.is_absolute() or str(path) != name or not _is_sent(folder, name):
+            raise RecordError(
+                f"{folder.path.name} was sent with a file {name!r}, which is not a valid name. It is ignored."
+            )
+    for file in (folder.config_file, folder.epochs_file, folder.model_file, folder.summary_file):
+        if file.name not in packed.files:
+            raise RecordError(f"{folder.path.name} was sent without its {file.name} and is ignored. Run it again.")
+    run_id = json.loads(packed.files[folder.summary_file.name]).get("run_id")
+    if run_id != folder.path.name:
+        raise RecordError(f"{run_id!r} was sent where {folder.path.name} was expected. It is ignored.")
 
 
 class _Sent(NamedTuple):
     value: Any
-    parcel: Parcel | None
+    packed: PackedRun | None
 
 
 def _make_and_pack(function: Callable[[Job], Any], send_back: SendBack[Job], job: Job) -> _Sent:
-    """On the machine that carries out the job."""
-    there = send_back.moved(job, _scratch())
-    value = function(there)
-    folder = RunFolder(send_back.folder(there))
-    parcel = pack(folder)
-    if parcel is not None:
+    """Run a job in a temporary folder, on a machine of the cluster, and pack its run."""
+    moved = send_back.moved(job, _temporary_folder())
+    value = function(moved)
+    folder = RunFolder(send_back.folder(moved))
+    packed = pack(folder)
+    if packed is not None:
         shutil.rmtree(folder.path)
-    return _Sent(value, parcel)
+    return _Sent(value, packed)
 
 
-def _scratch() -> Path:
-    """Where runs lie that are to be sent: always the same folder, so that one which was interrupted is found again."""
+def _temporary_folder() -> Path:
+    """Return the folder for runs that are to be sent: always the same, so that interrupted runs can resume."""
     folder = Path(tempfile.gettempdir()) / f"tnlpad-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
@@ -233,17 +226,17 @@ def _received(
 
 
 def _unpacked(outcome: Outcome[Job, _Sent], send_back: SendBack[Job]) -> Outcome[Job, Any]:
-    """In the driver: what cannot be written is this job's failure and no other's, unless there is no space at all."""
+    """Write the run in the driver; an error fails only this job, unless the disk is full."""
     if outcome.value is None:
         return outcome
-    value, parcel = outcome.value
+    value, packed = outcome.value
     try:
-        if parcel is not None:
-            unpack(parcel, RunFolder(send_back.folder(outcome.job)))
+        if packed is not None:
+            unpack(packed, RunFolder(send_back.folder(outcome.job)))
     except Exception as error:
         if is_disk_full(error):
             raise
-        return replace(outcome, value=None, error=in_words(error), traceback=traceback.format_exc())
+        return replace(outcome, value=None, error=describe(error), traceback=traceback.format_exc())
     return replace(outcome, value=value)
 
 
@@ -262,14 +255,14 @@ def _ray() -> ModuleType:
 
 @contextmanager
 def _connected(ray: ModuleType, address: str | None) -> Iterator[None]:
-    """A connection that is there already is used and left."""
+    """Connect to the cluster within the block; an existing connection is used and kept."""
     if ray.is_initialized():
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS")
     try:
-        _require_answer(address)
-        # What jobs print stays in Ray's logs: stdout is for results.
+        _check_reachable(address)
+        # The output of jobs stays in Ray's logs, since stdout is for results.
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         raise RayUnavailable(
@@ -282,19 +275,19 @@ def _connected(ray: ModuleType, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _require_answer(address: str | None) -> None:
-    """Ray itself would try for many minutes where nobody listens."""
+def _check_reachable(address: str | None) -> None:
+    """Raise OSError if nothing listens there; Ray would retry for many minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_SECONDS).close()
 
 
-def _require_room(ray: ModuleType, needs: dict[str, float]) -> None:
-    """Refuse jobs that no machine could ever take: Ray would wait in silence."""
+def _check_resources(ray: ModuleType, needs: dict[str, float]) -> None:
+    """Raise RayUnavailable if no machine is large enough for a job; Ray would wait for one."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(all(machine.get(name, 0) >= need for name, need in needs.items()) for machine in machines):
         there = "; ".join(f"{machine.get('GPU', 0):g} GPUs and {machine.get('CPU', 0):g} CPUs" for machine in machines)
         raise RayUnavailable(
-            f"A run is to have {needs['GPU']:g} GPUs and {needs['CPU']:g} CPUs, but no machine of the cluster has as "
-            f"much ({there}). Ask for less."
+            f"A run needs {needs['GPU']:g} GPUs and {needs['CPU']:g} CPUs, but no machine of the cluster has that many "
+            f"({there}). Request fewer."
         )

@@ -1,6 +1,6 @@
-"""The paper's tables and figures as runs: what to run for each, and what is to be computed beside.
+"""The runs of the paper's tables and figures, and their state.
 
-A table or figure is a list of experiments (`tnlpad.paper.cells`); with seeds and a protocol they become configurations.
+A table or figure is a list of experiments (`tnlpad.paper.cells`). Seeds and a protocol turn them into configurations.
 A run that several cells need is planned once.
 """
 
@@ -16,7 +16,7 @@ from tnlpad.data.files import default_root
 from tnlpad.errors import DataError
 from tnlpad.grid.computed_figures import COMPUTED
 from tnlpad.grid.estimate import KnownFrom, Pace, paces, seconds_left
-from tnlpad.grid.grid import State, standing
+from tnlpad.grid.grid import State, run_status
 from tnlpad.paper.cells import (
     FIGURES,
     SMOKE,
@@ -30,8 +30,9 @@ from tnlpad.paper.cells import (
     noise_name,
     smoke_curves,
 )
-from tnlpad.runs.config import Protocol, RunConfig, configure
+from tnlpad.runs.config import RunConfig, configure
 from tnlpad.runs.settings import nearest
+from tnlpad.types import ProtocolName
 
 EVERYTHING = "all"
 DATASETS = "datasets"
@@ -57,7 +58,7 @@ class Planned:
 
 
 def experiments(target: str) -> tuple[Cell | Curve, ...]:
-    """What a table or figure is made of."""
+    """Return the experiments of a table or figure."""
     if target == SMOKE:
         return (*cells(SMOKE), *(curve for figure in FIGURES for curve in smoke_curves(figure)))
     if target == EVERYTHING:
@@ -66,7 +67,7 @@ def experiments(target: str) -> tuple[Cell | Curve, ...]:
         return ()
     if target not in TITLES:
         raise ValueError(
-            f"{target!r} is no table or figure{nearest(target, list(TITLES))} There are: {', '.join(TITLES)}."
+            f"{target!r} is not a table or figure{nearest(target, list(TITLES))} There are: {', '.join(TITLES)}."
         )
     return cells(target) if target in TABLES else curves(target)
 
@@ -74,20 +75,20 @@ def experiments(target: str) -> tuple[Cell | Curve, ...]:
 def select(
     every: Sequence[Cell | Curve], *, only: Sequence[str] = (), methods: Sequence[str] = ()
 ) -> list[Cell | Curve]:
-    """Those in one of these places of the table or figure, and of one of these methods or rows.
+    """Select experiments by place and method.
 
     Args:
-        every: What to choose from.
-        only: Such as `cifar10`, `symmetric-0.4` or `cifar10/symmetric-0.4`; all if empty.
-        methods: Such as `tnlpad`, or a row's or line's own name; all if empty.
+        every: Experiments to choose from.
+        only: Places, such as `cifar10`, `symmetric-0.4` or `cifar10/symmetric-0.4`; all if empty.
+        methods: Methods, or names of rows or lines; all if empty.
     """
     for place in only:
         if not any(_lies_in(each, place) for each in every):
             parts = list(dict.fromkeys(part for each in every for part in each.group.split("/")))
             unknown = next((part for part in _parts(place) if part not in parts), place)
             raise ValueError(
-                f"--only {place} selects nothing{nearest(unknown, parts)} There are: {', '.join(parts)}; or several "
-                f"of them, such as {every[0].group}."
+                f"--only {place} selects nothing{nearest(unknown, parts)} There are: {', '.join(parts)}, or "
+                f"combinations such as {every[0].group}."
             )
     for name in methods:
         if not any(name in _names(each) for each in every):
@@ -107,19 +108,19 @@ def select(
 def plan(
     chosen: Iterable[Cell | Curve],
     *,
-    protocol: Protocol = "paper",
+    protocol: ProtocolName = "paper",
     seeds: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str = "cpu",
 ) -> list[Planned]:
-    """The runs that these cells and curves need, each once, the first seed of all before the second of any.
+    """Return the runs of these cells and curves, each once, ordered by seed.
 
     Args:
         chosen: The cells and curves.
-        protocol: Whom to follow where the paper and its authors' code differ.
-        seeds: None is as many as the paper has trials.
-        settings: Of `--set`, for all of them.
-        device: Where they will run, since precision and compilation are part of a run.
+        protocol: Whether to follow the paper or its authors' code where they differ.
+        seeds: None for the paper's number of trials.
+        settings: Settings for all runs.
+        device: Device of the runs; precision and compilation depend on it.
     """
     users: dict[tuple[int, str], list[Cell | Curve]] = defaultdict(list)
     first_seeds: dict[str, RunConfig] = {}
@@ -131,15 +132,15 @@ def plan(
             users[seed, runs].append(each)
     planned = [
         _planned(users[seed, runs], seed, first_seeds[runs])
-        for seed, runs in sorted(users, key=lambda pair: pair[0])  # stable: within a seed as in the table
+        for seed, runs in sorted(users, key=lambda pair: pair[0])  # stable: ordered as in the table for each seed
     ]
-    _require_distinct(planned)
+    _check_distinct(planned)
     return planned
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A planned run as it stands, and how long it will still take, if that can be said."""
+class PlannedStatus:
+    """State of a planned run, and the seconds that it still takes, if known."""
 
     planned: Planned
     state: State
@@ -148,36 +149,40 @@ class Seen:
     known_from: KnownFrom | None = None
 
 
-def look(planned: Sequence[Planned], out: Path, device: str, at_once: int = 1) -> list[Seen]:
-    """How every run of a plan stands in a folder; what is there is read once, and nothing is changed.
+def plan_status(planned: Sequence[Planned], out: Path, device: str, at_once: int = 1) -> list[PlannedStatus]:
+    """Read the state of all runs of a plan from a folder.
 
     Args:
         planned: The runs.
-        out: The folder of all runs.
-        device: Where they will run.
-        at_once: How many will share the device: each takes the longer for it.
+        out: Folder of all runs.
+        device: Device of the runs.
+        at_once: How many runs share the device.
     """
-    standings = {each.run_id: standing(each.run_id, out) for each in planned}
+    found = {each.run_id: run_status(each.run_id, out) for each in planned}
     pace: Pace = {}
-    if any(now.state in UNFINISHED for now in standings.values()):
-        spent = [(each.config, standings[each.run_id].seconds_per_epoch) for each in planned]
-        pace = paces(out, spent, read=standings.keys())
-    seen = []
+    if any(status.state in UNFINISHED for status in found.values()):
+        spent = [(each.config, found[each.run_id].seconds_per_epoch) for each in planned]
+        pace = paces(out, spent, read=found.keys())
+    statuses = []
     for each in planned:
-        now, left, source = standings[each.run_id], None, None
-        if now.state in UNFINISHED:
-            left, source = seconds_left(each.config, now.epochs, pace, device, at_once)
-        seen.append(Seen(planned=each, state=now.state, problem=now.problem, seconds_left=left, known_from=source))
-    return seen
+        status, left, source = found[each.run_id], None, None
+        if status.state in UNFINISHED:
+            left, source = seconds_left(each.config, status.epochs, pace, device, at_once)
+        statuses.append(
+            PlannedStatus(
+                planned=each, state=status.state, problem=status.problem, seconds_left=left, known_from=source
+            )
+        )
+    return statuses
 
 
-def left_to_run(seen: Iterable[Seen]) -> list[RunConfig]:
-    """Everything that is not finished, in order; damaged runs as well, since someone must be told."""
-    return [each.planned.config for each in seen if each.state != "done"]
+def left_to_run(statuses: Iterable[PlannedStatus]) -> list[RunConfig]:
+    """Return the unfinished runs in order, and damaged ones, whose problem the grid reports."""
+    return [each.planned.config for each in statuses if each.state != "done"]
 
 
 def absent_datasets(configs: Iterable[RunConfig], root: Path | None) -> dict[str, str]:
-    """The datasets of these runs that are not on this machine, each with what to do about it."""
+    """Return the datasets of these runs that are missing on this machine, each with an error message."""
     absent: dict[str, str] = {}
     for name in dict.fromkeys(config.dataset for config in configs):
         for info in (find(name), find(find(name).images_of or name)):
@@ -190,11 +195,11 @@ def absent_datasets(configs: Iterable[RunConfig], root: Path | None) -> dict[str
 
 
 def computed_beside(target: str) -> list[str]:
-    """The figures that are computed beside the runs."""
+    """Return the figures of a target that are computed outside of the grid."""
     return [name for name in COMPUTED if target in (name, SMOKE, EVERYTHING)]
 
 
-def _configured(each: Cell | Curve, protocol: Protocol, device: str, settings: Mapping[str, Any]) -> RunConfig:
+def _configured(each: Cell | Curve, protocol: ProtocolName, device: str, settings: Mapping[str, Any]) -> RunConfig:
     try:
         return configure(
             each.dataset,
@@ -215,15 +220,15 @@ def _planned(users: Sequence[Cell | Curve], seed: int, first_seed: RunConfig) ->
     return Planned(experiment=users[0], seed=seed, serves=serves, config=config, run_id=config.run_id)
 
 
-def _require_distinct(planned: Iterable[Planned]) -> None:
-    """A setting that is given for all of them may be the very one in which they differ."""
+def _check_distinct(planned: Iterable[Planned]) -> None:
+    """Raise ValueError if a setting for all runs makes two of them the same."""
     seen: dict[str, Planned] = {}
     for each in planned:
         other = seen.setdefault(each.run_id, each)
         if other is not each:
             raise ValueError(
-                f"With these settings {other.serves[0]} and {each.serves[0]} are the same run. Leave out the --set in "
-                "which they differ."
+                f"With these settings {other.serves[0]} and {each.serves[0]} are the same run. Leave out the --set "
+                "that makes them equal."
             )
 
 

@@ -1,8 +1,8 @@
-"""Processes that carry out jobs: one at a time, sent and answered over a pipe, each with one torch thread.
+"""Worker processes: each runs one job at a time with one torch thread, and talks to its parent over a pipe.
 
-A worker belongs to the process that started it. It ends when it is stopped, and by itself when that process is gone,
-even by SIGKILL: an orphan would go on training for no one and hold a run's lock. It leaves Ctrl-C to its parent, and
-what jobs print goes to stderr, since the parent's stdout is for results.
+A worker exits when it is stopped, or when its parent is gone, even by SIGKILL: an orphan would go on training and hold
+a run's lock. Workers ignore Ctrl-C, which the parent handles. The output of jobs goes to stderr, since the parent's
+stdout is for results.
 """
 
 import gc
@@ -19,69 +19,69 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from typing import Any
 
-SECONDS_BETWEEN_LOOKS = 1.0
-SECONDS_TO_DIE = 10.0
+POLL_SECONDS = 1.0
+EXIT_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What became of a job, as plain data: an exception itself may not be picklable."""
+class Response:
+    """Result of a job as plain data, since exceptions may not be picklable."""
 
-    value: bytes | None = None  # pickled, as the receiver alone knows what to do when it cannot be read
+    value: bytes | None = None  # pickled, so that the receiver can handle a value that it cannot load
     error: str | None = None
     traceback: str | None = None
-    reusable: bool = True  # whether the process that answers can take another job
+    reusable: bool = True  # whether the process can take another job
 
 
-def answer(task: bytes) -> Answer:
-    """Carry out a pickled (function, job); whatever goes wrong is in the answer."""
+def run_task(task: bytes) -> Response:
+    """Run a pickled (function, job); errors are part of the response."""
     try:
         function, job = pickle.loads(task)
-        return Answer(value=pickle.dumps(function(job)))
+        return Response(value=pickle.dumps(function(job)))
     except (Exception, SystemExit) as error:
-        return Answer(error=in_words(error), traceback=traceback.format_exc(), reusable=not _uses_cuda())
+        return Response(error=describe(error), traceback=traceback.format_exc(), reusable=not _uses_cuda())
 
 
-def in_words(error: BaseException) -> str:
-    """The exception's type and message, also when it fails to say the latter."""
+def describe(error: BaseException) -> str:
+    """Return an exception's type and message, even if its `__str__` raises."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 class Worker:
-    """A process of its own, started at once; it has at most one job at a time."""
+    """A process with at most one job at a time, started by the constructor."""
 
     def __init__(self) -> None:
         # "spawn" on every platform: a forked process inherits torch's thread pool in an unusable state.
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
-        # A daemon: should nobody stop it, this process does at its end.
+        # A daemon, so that this process stops it on exit.
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _interrupts_held_back():
+        with _interrupts_blocked():
             self._process.start()
         theirs.close()
 
-    def give(self, function: Callable[[Any], Any], job: Any) -> None:
-        """To one that has no job: both are pickled, and what cannot be raises here."""
+    def send(self, function: Callable[[Any], Any], job: Any) -> None:
+        """Start a job on an idle worker; raises if function or job cannot be pickled."""
         task = pickle.dumps((function, job))
-        with suppress(OSError):  # it has died; `answer` will say so
+        with suppress(OSError):  # it has died: `receive` returns None
             self._connection.send_bytes(task)
 
-    def answer(self) -> Answer | None:
-        """The answer to the job that it was given, or None if it died over it; for a worker that `ready` named."""
+    def receive(self) -> Response | None:
+        """Return the response of a worker that `wait_for_any` returned, or None if it died."""
         try:
             if self._connection.poll():
-                received: Answer = pickle.loads(self._connection.recv_bytes())
+                received: Response = pickle.loads(self._connection.recv_bytes())
                 return received
-        except (EOFError, OSError):  # nothing, or half an answer
+        except (EOFError, OSError):  # no response, or a part of one
             pass
         return None
 
     def cause_of_death(self) -> str:
-        """In words that follow "the process"; for a worker that gave no answer."""
-        self._process.join(SECONDS_TO_DIE)
+        """Describe why a worker died, in words that follow "the process"."""
+        self._process.join(EXIT_TIMEOUT_SECONDS)
         code = self._process.exitcode
         if code is None:
-            return "stopped answering"
+            return "stopped responding"
         if code >= 0:
             return f"ended with exit status {code}"
         names = {known.value: known.name for known in signal.Signals}
@@ -89,34 +89,34 @@ class Worker:
         return f"was killed by {names.get(-code, f'signal {-code}')}{hint}"
 
     def stop(self) -> None:
-        """Whatever it is doing: records bear a kill at any instant."""
+        """Kill the process; records stay valid at any point."""
         self._process.kill()
         self._process.join()
         self._connection.close()
         self._process.close()
 
 
-def ready(workers: Collection[Worker]) -> list[Worker]:
-    """Wait until some of them have answered or died, and return those."""
+def wait_for_any(workers: Collection[Worker]) -> list[Worker]:
+    """Wait until some workers have responded or died, and return those."""
     while True:
-        answered = connection.wait([worker._connection for worker in workers], timeout=SECONDS_BETWEEN_LOOKS)
-        # A process that a job left behind may keep a dead worker's pipe open, so look after the worker itself as well.
-        found = [worker for worker in workers if worker._connection in answered or not worker._process.is_alive()]
+        responded = connection.wait([worker._connection for worker in workers], timeout=POLL_SECONDS)
+        # A process that a job has started may keep a dead worker's pipe open, so check the worker as well.
+        found = [worker for worker in workers if worker._connection in responded or not worker._process.is_alive()]
         if found:
             return found
 
 
 def stop_all(*, idle: Collection[Worker], busy: Collection[Worker]) -> None:
-    """All at once, not one after the other.
+    """Stop workers in parallel.
 
-    Idle ones end by themselves when nobody is at the other end of their pipe: whoever is killed cannot clear up, and
-    leaves multiprocessing's semaphores to be complained about. Busy ones do not listen, and are not waited for.
+    Idle workers exit when their pipe is closed. They are not killed, because a killed process leaks multiprocessing's
+    semaphores and its parent prints a warning. Busy workers do not read their pipe, so they are killed.
     """
     for worker in busy:
         worker._process.kill()
     for worker in idle:
         worker._connection.close()
-    last = time.monotonic() + SECONDS_TO_DIE
+    last = time.monotonic() + EXIT_TIMEOUT_SECONDS
     for worker in idle:
         worker._process.join(max(0.0, last - time.monotonic()))
     for worker in (*idle, *busy):
@@ -127,41 +127,40 @@ def stop_all(*, idle: Collection[Worker], busy: Collection[Worker]) -> None:
 
 
 def _work(tasks: connection.Connection) -> None:
-    _die_with_parent()
+    _exit_with_parent()
     if sys.stderr is not None:
         os.dup2(2, 1)
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # or each worker would start one for every core
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # default: one thread per core in each worker
     use_one_thread()
-    with suppress(EOFError, OSError):  # no more jobs, or no one to answer
+    with suppress(EOFError, OSError):  # no more jobs, or the parent is gone
         while True:
-            answered = answer(tasks.recv_bytes())
-            tasks.send_bytes(pickle.dumps(answered))
-            _forget_the_job()
+            response = run_task(tasks.recv_bytes())
+            tasks.send_bytes(pickle.dumps(response))
+            _free_gpu_memory()
 
 
-def _die_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = parent_process()
     assert parent is not None
 
     def watch() -> None:
-        parent.join()  # returns when the parent is gone, however it went
+        parent.join()  # returns when the parent is gone
         os._exit(1)
 
     threading.Thread(target=watch, name="parent watch", daemon=True).start()
 
 
 def use_one_thread() -> None:
-    """So that a run's numbers do not depend on how many run at once.
+    """Limit torch to one thread, so that a run's numbers do not depend on how many run in parallel.
 
-    Nor are small tensors worth sharing between threads: for the demo a second one doubles the CPU time in vain.
+    For small tensors a second thread only costs CPU time: twice as much in the demo.
     """
     import torch
 
     torch.set_num_threads(1)
 
 
-def _forget_the_job() -> None:
-    """A run leaves the next one no less memory."""
+def _free_gpu_memory() -> None:
     import torch
 
     if torch.cuda.is_initialized():
@@ -170,20 +169,17 @@ def _forget_the_job() -> None:
 
 
 def _uses_cuda() -> bool:
-    """After a failure on a GPU its context may be unusable, and every further job in this process would fail."""
+    """Whether CUDA is in use: after an error its context may be unusable, and every further job would fail."""
     return "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized()
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal, but only the parent should answer it.
-
-    A process started within the block never sees one; one that comes meanwhile reaches this process after it.
-    """
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT within the block: processes started in it never receive Ctrl-C, this one receives it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # multiprocessing starts it with its first process, and lets interrupts in again
+    resource_tracker.ensure_running()  # otherwise started by the first process, which unblocks SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,13 +1,12 @@
-"""Every number and curve of the paper by name, with the words of the runs behind it.
+"""Every number and curve of the paper by name, and the runs behind it.
 
 Paper: "Tackling Noisy Labels with Network Parameter Additive Decomposition". `published.json` holds its six tables of
-results as printed. A cell is one number of a table; a curve is one line, or one square of a heat map, in a panel of a
-figure. Both say what to run, apart from seeds and protocol, in the words of `tnlpad train`. Beside them stands a grid
-that is not in the paper, `smoke`: small enough to try everything in minutes.
+results as printed. A cell is one number of a table. A curve is one line, or one square of a heat map, in a panel of a
+figure. Both name their runs by the arguments of `tnlpad train`, except for seeds and protocol. `smoke` is a grid that
+is not in the paper: small enough to try everything in minutes.
 
-How we differ: the paper does not say which Wide ResNet-28, VGG-19 and ResNeXt-29 it means (see `COLUMN_NETWORKS`), nor
-the grid of c2, the rates and the exact families of its figures; those here are ours. Memorisation and norms are figures
-that it does not have.
+Ours, because the paper does not give them: the variants of Wide ResNet-28, VGG-19 and ResNeXt-29 (`COLUMN_NETWORKS`),
+the grid of c2, the noise rates and families of β2 in figures, and the figures of memorisation and norms.
 """
 
 import json
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
-    """What a row of a table runs."""
+    """The runs of a table's row."""
 
     method: str
     settings: Mapping[str, Any]
@@ -46,7 +45,7 @@ FIGURES = {
     "norms": "Norms of σ, γ and the gradient over the epochs",
 }
 
-# The paper's network for each dataset; small_cnn is ours for the digits.
+# The paper's network and c2 for each dataset. Those of digits are ours: c2 by `tnlpad tune` at 40 % symmetric noise.
 NETWORKS = {
     "mnist": "lenet",
     "fashion_mnist": "resnet18",
@@ -57,18 +56,27 @@ NETWORKS = {
     "clothing1m": "imagenet_resnet50",
     "digits": "small_cnn",
 }
-# Of the table `networks`. Its text names no widths: the first and the last are the variants most used.
+C2 = {
+    "mnist": 2.0,
+    "fashion_mnist": 1.5,
+    "cifar10": 0.6,
+    "cifar100": 0.2,
+    "cifar10n": 0.8,
+    "food101": 0.8,
+    "clothing1m": 0.8,
+    "digits": 0.5,
+}
+# The table `networks`. The paper names no widths: the first and the last are the most common variants.
 COLUMN_NETWORKS = {"wide_resnet28": "wide_resnet28_10", "vgg19": "vgg19", "resnext29": "resnext29_32x4d"}
-C2 = {"mnist": 2.0, "fashion_mnist": 1.5, "cifar10": 0.6, "digits": 0.5}  # where a figure varies it: the dataset's own
 ABLATION = {
     "standard": Row("standard", {}),
     "decomposition": Row("tnlpad", {"sigma_constraint": False, "gamma_constraint": False}),
     "decomposition+gamma": Row("tnlpad", {"sigma_constraint": False}),
     "decomposition+gamma+sigma": Row("tnlpad", {}),
 }
-# What a run may differ in and still belong to its cell: how it was computed, and whether it stopped early.
+# Settings in which a run may differ and still belong to its cell: how it was computed, and whether it stopped early.
 VARIANTS = ("precision", "compiled", "patience")
-TRIALS = 5  # of the paper, where it says
+TRIALS = 5  # the paper's number of seeds
 
 SMOKE_METHODS = (
     "standard",
@@ -106,14 +114,14 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Runs that differ in their seed alone; `network` None is the dataset's own, `settings` are those of `--set`."""
+    """Runs that differ only in their seed; `network` None is the dataset's default, `settings` are those of `--set`."""
 
     dataset: str
     noise: str
     method: str
     network: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    trials: int = TRIALS  # seeds 1 to this, unless told otherwise
+    trials: int = TRIALS  # seeds 1 to this by default
 
     @property
     def resolved_network(self) -> str:
@@ -122,7 +130,7 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Experiment):
-    """One number of a table, by the names of its row and column there."""
+    """One number of a table, by the names of its row and column."""
 
     table: str
     row: str
@@ -131,7 +139,7 @@ class Cell(Experiment):
 
     @property
     def group(self) -> str:
-        """Where in the table: such as `cifar10/symmetric-0.4`, `cifar10/vgg19/symmetric-0.4`, `cifar10n-worse`."""
+        """Place in the table, such as `cifar10/symmetric-0.4`, `cifar10/vgg19/symmetric-0.4` or `cifar10n-worse`."""
         return self.column if self.table == "real_world" else f"{self.dataset}/{self.column}"
 
     @property
@@ -158,7 +166,7 @@ class Curve(Experiment):
 
 @cache
 def cells(table: str) -> tuple[Cell, ...]:
-    """The numbers of a table, row after row as in the paper."""
+    """Return the numbers of a table, row by row as in the paper."""
     if table == SMOKE:
         return _smoke_cells()
     if table not in TABLES:
@@ -169,7 +177,7 @@ def cells(table: str) -> tuple[Cell, ...]:
 
 @cache
 def curves(figure: str) -> tuple[Curve, ...]:
-    """What a figure of the paper shows of runs; empty where it needs none, or computes what it needs by itself."""
+    """Return the curves of a figure; empty if it needs no runs, or only runs that it makes itself."""
     if figure not in FIGURES:
         raise ValueError(f"figure={figure!r}: there are {', '.join(FIGURES)}.")
     if figure == "beta2_families":
@@ -190,7 +198,7 @@ def curves(figure: str) -> tuple[Curve, ...]:
 
 @cache
 def smoke_curves(figure: str) -> tuple[Curve, ...]:
-    """The same figure on digits, as far as the grid `smoke` has it."""
+    """Return the curves of a figure on digits, if the grid `smoke` has it."""
     if figure == "beta2_families":
         return _families("digits", "symmetric:0.4", SMOKE_SETTINGS, SMOKE_TRIALS)
     if figure == "c2_noise":
@@ -201,19 +209,19 @@ def smoke_curves(figure: str) -> tuple[Curve, ...]:
 
 
 def identity(experiment: Experiment) -> str:
-    """Equal for experiments with the same runs, and for those runs: to find many cells' runs in one pass."""
+    """Return a key that experiments with the same runs share, and `identity_of_run` gives for those runs."""
     words = [experiment.dataset, experiment.noise, experiment.method, experiment.resolved_network]
     return _identity(words, experiment.settings)
 
 
 def identity_of_run(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """As `identity`, of a recorded run."""
+    """Return the key of a recorded run; see `identity`."""
     words = [str(config[key]) for key in ("dataset", "noise", "method", "network")]
     return _identity(words, {name: value for name, value in settings.items() if name not in VARIANTS})
 
 
 def noise_name(noise: str) -> str:
-    """`symmetric:0.4` as names of cells have it: `symmetric-0.4`."""
+    """Write `symmetric:0.4` as in names of cells: `symmetric-0.4`."""
     return noise.replace(":", "-")
 
 
@@ -239,7 +247,7 @@ def _published_cell(entry: Mapping[str, Any]) -> Cell:
 
 
 def _noise(dataset: str, column: str) -> str:
-    """As `tnlpad train` takes it; Food-101 and Clothing1M are noisy as they come."""
+    """Return the noise for `tnlpad train`; Food-101 and Clothing1M are noisy as published."""
     if dataset == column:
         return "none"
     kind, _, argument = column.partition("-")
@@ -248,7 +256,7 @@ def _noise(dataset: str, column: str) -> str:
 
 def _smoke_cells() -> tuple[Cell, ...]:
     rows = {name: Row(name, {}) for name in SMOKE_METHODS} | ABLATION
-    rows.pop("decomposition+gamma+sigma")  # tnlpad by another name
+    rows.pop("decomposition+gamma+sigma")  # the same runs as tnlpad
     return tuple(
         Cell(
             table=SMOKE,
@@ -265,20 +273,32 @@ def _smoke_cells() -> tuple[Cell, ...]:
 
 
 def _families(dataset: str, noise: str, settings: Mapping[str, Any], trials: int) -> tuple[Curve, ...]:
-    def curve(label: str, method: str, own: Mapping[str, Any]) -> Curve:
-        return Curve(
-            figure="beta2_families",
+    rows = {"standard": Row("standard", {})}
+    rows |= {name: Row("tnlpad", {"gamma_family": name} if name != "power" else {}) for name in FAMILIES}
+    return _panel("beta2_families", dataset, noise, rows, settings, trials)
+
+
+def _pair(figure: str, dataset: str, noise: str, settings: Mapping[str, Any], trials: int) -> tuple[Curve, ...]:
+    rows = {method: Row(method, {}) for method in ("standard", "tnlpad")}
+    return _panel(figure, dataset, noise, rows, settings, trials)
+
+
+def _panel(
+    figure: str, dataset: str, noise: str, rows: Mapping[str, Row], settings: Mapping[str, Any], trials: int
+) -> tuple[Curve, ...]:
+    return tuple(
+        Curve(
+            figure=figure,
             panel=f"{dataset}/{noise_name(noise)}",
             label=label,
             dataset=dataset,
             noise=noise,
-            method=method,
-            settings={**settings, **own},
+            method=row.method,
+            settings={**settings, **row.settings},
             trials=trials,
         )
-
-    families = [curve(name, "tnlpad", {"gamma_family": name} if name != "power" else {}) for name in FAMILIES]
-    return (curve("standard", "standard", {}), *families)
+        for label, row in rows.items()
+    )
 
 
 def _c2_grid(
@@ -302,20 +322,4 @@ def _c2_grid(
         )
         for rate in rates
         for c2 in grid
-    )
-
-
-def _pair(figure: str, dataset: str, noise: str, settings: Mapping[str, Any], trials: int) -> tuple[Curve, ...]:
-    return tuple(
-        Curve(
-            figure=figure,
-            panel=f"{dataset}/{noise_name(noise)}",
-            label=method,
-            dataset=dataset,
-            noise=noise,
-            method=method,
-            settings=settings,
-            trials=trials,
-        )
-        for method in ("standard", "tnlpad")
     )

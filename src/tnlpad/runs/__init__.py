@@ -1,1 +1,1 @@
-"""Runs put together from the parts: data, noise, network, optimizer, measurements."""
+"""Single runs: configuration, default settings, preparation, training and the resulting network."""

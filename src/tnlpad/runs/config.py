@@ -1,22 +1,22 @@
-"""What the values of a run must be: each by itself, and those that only mean something for some data.
+"""The configuration of a run: one frozen value that determines its numbers, and whose hash names it.
 
-A run as a value: one frozen configuration says everything that its numbers depend on, and its hash names the run.
-
-Defaults are the paper's for each dataset. What a default depends on (the dataset, the noise, the method) is resolved
-before hashing, so that one name never means two numbers. Device, output folder and verbosity are not part of a run.
+Everything that a default depends on (dataset, noise, method, device) is resolved before hashing, so one name never
+stands for two results. Device, output folder and verbosity are not part of a run.
 """
 
 import dataclasses
 import functools
 import hashlib
-import inspect
 import json
+import os
 import re
 import shlex
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import torch
 
 from tnlpad.data.catalogue import find
 from tnlpad.data.own import DataShape
@@ -25,149 +25,63 @@ from tnlpad.methods import METHODS
 from tnlpad.networks import NETWORKS
 from tnlpad.noise.spec import NoiseSpec, parse_noise
 from tnlpad.runs.recipes import (
-    DATASET_DEFAULTS,
+    COMMON_DEFAULTS,
     assumed_rate,
+    dataset_defaults,
+    device_defaults,
     method_options,
+    network_defaults,
     options_for_weights,
-    own_recipe,
     run_defaults,
 )
-from tnlpad.runs.settings import as_text, check_name, nearest, read
-
-WEIGHTS_NAME = re.compile(r"[^/\\]+-[0-9a-f]{8,64}\.(pth|pt|safetensors)")
-# What a value must be, in words and as a test; None is left to the fields that may be None.
-RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "seed": ("a whole number >= 0", lambda value: value >= 0),
-    "epochs": ("at least 1", lambda value: value >= 1),
-    "batch_size": ("at least 1", lambda value: value >= 1),
-    "batches_per_epoch": ("at least 1, or none", lambda value: value >= 1),
-    "learning_rate": ("a number > 0", lambda value: value > 0),
-    "milestones": ("epochs in ascending order", lambda value: list(value) == sorted({*value}) and all(value)),
-    "decay": ("in (0, 1]", lambda value: 0 < value <= 1),
-    "momentum": ("in [0, 1)", lambda value: 0 <= value < 1),
-    "weight_decay": ("a number >= 0", lambda value: value >= 0),
-    "validation_fraction": ("in (0, 1), since validation chooses the epoch", lambda value: 0 < value < 1),
-    "subset": ("a number of images >= 1, or none", lambda value: value >= 1),
-    "resize": ("a number of pixels >= 1, or none", lambda value: value >= 1),
-    "crop": ("a number of pixels >= 1, or none", lambda value: value >= 1),
-    "crop_padding": ("a number of pixels >= 0", lambda value: value >= 0),
-    "cutout": ("a number of pixels >= 0", lambda value: value >= 0),
-    "stem_padding": ("a number of pixels >= 0, or none", lambda value: value >= 0),
-    "pretrained": (
-        "the name of a file in the folder `weights` below the root of datasets that ends in the first digits of its "
-        "SHA-256, such as resnet50-0676ba61.pth, or none",
-        lambda value: WEIGHTS_NAME.fullmatch(value) is not None,
-    ),
-    "noise_rate": ("in [0, 1), or none", lambda value: 0 <= value < 1),
-    "patience": ("at least 1 epoch, or none", lambda value: value >= 1),
-}
-
-
-def check(config: "RunConfig") -> None:
-    """Refuse a run that breaks a rule."""
-    check_name("network", config.network, NETWORKS)
-    for name, (rule, holds) in RULES.items():
-        value = getattr(config, name)
-        if value is not None and not holds(value):
-            raise ValueError(f"{name}={value!r}: must be {rule}.")
-    _check_images(config)
-
-
-def _check_images(config: "RunConfig") -> None:
-    """Images in files are resized, cropped and never all in memory; those in memory are taken as they are."""
-    if config.data is not None:
-        _check_own(config, config.data)
-        return
-    info = find(config.dataset)
-    in_files = info.image_shape is None
-    for name in ("crop_padding", "cutout") if in_files else ("resize", "crop", "subset", "batches_per_epoch"):
-        if value := getattr(config, name):
-            where, others = ("are read from files", "in memory") if in_files else ("fit into memory", "in files")
-            raise ValueError(f"{name}={value}: is for images {others}, and those of {info.name} {where}. Leave it out.")
-    if in_files and not 1 <= (config.crop or 0) <= (config.resize or 0):
-        raise ValueError(
-            f"resize={config.resize}, crop={config.crop}: images of {info.name} are resized, and a square is cut out "
-            "of them that must fit into what they are resized to. Give both."
-        )
-    if in_files and parse_noise(config.noise).kind == "instance":
-        raise ValueError(
-            f"noise={config.noise!r}: depends on all images at once, and those of {info.name} do not fit into memory. "
-            "Use another kind, or a file of labels."
-        )
-    if config.validation == "clean" and config.dataset != "clothing1m":
-        raise ValueError(f"validation='clean': no clean validation set was published for {info.name}. Use 'noisy'.")
-
-
-# What does nothing to own data of a kind, unless they are image files that are streamed.
-WITHOUT_EFFECT = {
-    "images": ("resize", "crop", "batches_per_epoch", "subset"),
-    "files": ("batches_per_epoch", "subset"),
-    "features": ("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
-}
-
-
-def _check_own(config: "RunConfig", own: DataShape) -> None:
-    """Image files are decoded once and kept in memory, unless a random part is cut out of them each time."""
-    streamed = own.kind == "files" and config.crop is not None
-    for name in ("crop_padding", "cutout", "subset") if streamed else WITHOUT_EFFECT[own.kind]:
-        if value := getattr(config, name):
-            what = "images streamed from files" if streamed else f"{own.kind} in memory"
-            raise ValueError(f"{name}={value}: has no meaning for {what}. Leave it out.")
-    if own.kind == "files" and (config.resize is None or (config.crop or 1) > config.resize):
-        raise ValueError(
-            f"resize={config.resize}, crop={config.crop}: images in files are resized, and a square that is cut out of "
-            "them must fit into what they are resized to."
-        )
-    if parse_noise(config.noise).kind == "instance" and (streamed or own.kind == "features"):
-        raise ValueError(f"noise={config.noise!r}: depends on images that are in memory. Use another kind.")
-    if config.validation == "clean":
-        raise ValueError("validation='clean': nobody knows which labels of own data are right. Use 'noisy'.")
-
-
-Protocol = Literal["paper", "authors"]
+from tnlpad.runs.settings import allowed, as_text, check_name, field_comments, nearest, read
+from tnlpad.types import ProtocolName
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that determines a run's numbers on a given machine."""
+    """Everything that determines a run's numbers on a given machine.
+
+    The comment behind a field is its description in `settings_listing`.
+    """
 
     dataset: str
     noise: str
-    protocol: Protocol
+    protocol: ProtocolName
     method: str
-    options: Mapping[str, Any]  # the method's own configuration
-    network: str
+    options: Mapping[str, Any]  # the method's own options
+    network: str  # network architecture
     seed: int
-    epochs: int
-    batch_size: int
-    batches_per_epoch: int | None  # of about as many samples of each class, drawn anew; None: all samples
-    learning_rate: float
-    milestones: tuple[int, ...]
-    decay: float
-    decay_takes_effect: Literal["in", "after"]
-    momentum: float
-    weight_decay: float
-    validation: Literal["noisy", "clean"]  # a part of the training data, or the set published for it
-    validation_fraction: float
-    subset: int | None  # training images, where there are fewer than published: other data, so another run
-    resize: int | None  # pixels of the shorter side; None: images in memory are taken as they are
-    crop: int | None  # pixels of the square cut out of it
-    crop_padding: int
-    flip: bool
-    cutout: int
-    stem_padding: int | None
-    pretrained: str | None  # the file of weights to begin with, by a name that tells its content
-    noise_rate: float | None  # what methods may assume, not what is true
-    noise_file_sha256: str | None  # where the noise is read from a file: a name may mean other labels tomorrow
-    instance_inputs: Literal["raw", "unit", "standardized"]
-    legacy_streams: bool
-    precision: Literal["float32", "bfloat16"]
-    compiled: bool  # fused kernels round differently
-    patience: int | None
-    data: DataShape | None = None  # of a person's own data; None: the dataset is one of the catalogue
+    epochs: int  # number of epochs
+    batch_size: int  # samples per batch
+    batches_per_epoch: int | None  # batches per epoch, drawn again with balanced classes; none: all samples
+    learning_rate: float  # initial learning rate
+    milestones: tuple[int, ...]  # epochs in which the learning rate is multiplied by `decay`
+    decay: float  # factor of the learning rate at each milestone
+    decay_takes_effect: Literal["in", "after"]  # whether the decay is effective in the milestone or after it
+    momentum: float  # momentum of SGD
+    weight_decay: float  # weight decay of SGD
+    validation: Literal["noisy", "clean"]  # validate on a part of the training data, or on the published clean set
+    validation_fraction: float  # share of the training data that is held out for validation
+    subset: int | None  # number of training images, if only a part of the dataset is there
+    resize: int | None  # pixels of the shorter side of image files; none: images in memory keep their size
+    crop: int | None  # pixels of the square that is cut out of resized image files
+    crop_padding: int  # pixels of padding before a random crop, for images in memory
+    flip: bool  # flip images at random, left to right
+    cutout: int  # side of a square that is erased at random, for images in memory
+    stem_padding: int | None  # padding of the network's first convolution, if it has the choice
+    pretrained: str | None  # file of initial weights
+    noise_rate: float | None  # noise rate that the method assumes; the true one may differ
+    noise_file_sha256: str | None  # of the file of the noise, whose content may change under the same name
+    instance_inputs: Literal["raw", "unit", "standardized"]  # scale of the pixels that instance noise depends on
+    legacy_streams: bool  # draw split and noise as the authors' code does
+    precision: Literal["float32", "bfloat16"]  # precision of forward passes
+    compiled: bool  # compile the network; fused kernels round differently
+    patience: int | None  # stop after so many epochs without a better validation accuracy
+    data: DataShape | None = None  # shape of user data; None: a dataset of the catalogue
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, in the order of the fields; `data` only where there are own ones."""
+        """Return plain data in the order of the fields, with `data` only for user data."""
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
         if self.data is None:
             del plain["data"]
@@ -175,83 +89,70 @@ class RunConfig:
 
     @property
     def run_id(self) -> str:
-        """Readable words and a hash of everything."""
+        """A readable name with a hash of all fields."""
         content = json.dumps(self.to_json(), sort_keys=True).encode()
         words = [self.dataset, parse_noise(self.noise).name, self.method, self.network, f"seed{self.seed}"]
         return "_".join(words) + "_" + hashlib.sha256(content).hexdigest()[:10]
 
 
 RUN_HINTS = typing.get_type_hints(RunConfig)
-COMMON_DEFAULTS: dict[str, Any] = {
-    "batches_per_epoch": None,
-    "decay_takes_effect": "in",
-    # Of Clothing1M the paper does not say which: as for its other datasets, though a clean one was published.
-    "validation": "noisy",
-    "validation_fraction": 0.1,
-    "subset": None,
-    "resize": None,
-    "crop": None,
-    "cutout": 0,
-    "instance_inputs": "raw",
-    "legacy_streams": False,
-    "precision": "float32",
-    "compiled": False,
-    "patience": None,
-}
-# ImageNet weights as everyone used them at the time; the later resnet50-11ad3fa6.pth comes from a stronger recipe.
-PRETRAINED = {("clothing1m", "imagenet_resnet50"): "resnet50-0676ba61.pth"}
-OWN_ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure`, and of the command line
+ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure` and of the command line
+NOT_SETTABLE = {*ARGUMENTS, "options", "noise_file_sha256", "data"}
 
 
 def configure(
     dataset: str | DataShape,
     *,
     noise: str = "none",
-    protocol: Protocol = "paper",
+    protocol: ProtocolName = "paper",
     method: str = "tnlpad",
     network: str | None = None,
     seed: int = 1,
     device: str = "cpu",
     settings: Mapping[str, Any] | None = None,
 ) -> RunConfig:
-    """The run that these words mean, with the paper's defaults for whatever they leave open.
+    """Return the configuration of a run, with the defaults of `recipes` for everything that is not given.
 
-    A person's own data are given by their shape, and have defaults of their own (`own_recipe`). `settings` override any
-    field of the run or of the method's own configuration by name; strings are read as the field's type. Unknown names
-    are refused with the nearest one. The device is where it will run, since its numbers depend on how it computes.
+    Args:
+        dataset: A dataset of the catalogue, or the shape of user data.
+        noise: Such as `symmetric:0.4`.
+        protocol: Whether to follow the paper or its authors' code where they differ.
+        method: One of `METHODS`.
+        network: One of `NETWORKS`.
+        seed: Random seed.
+        device: Where the run takes place; precision and compilation depend on it.
+        settings: Fields of the run or of the method's own configuration; strings are converted to the field's type.
     """
     settings = settings or {}
     own = dataset if isinstance(dataset, DataShape) else None
     name = find(dataset).name if isinstance(dataset, str) else dataset.name
     check_name("method", method, METHODS)
-    check_name("protocol", protocol, typing.get_args(Protocol))
+    check_name("protocol", protocol, typing.get_args(ProtocolName))
     spec = parse_noise(noise)
-    values = {**COMMON_DEFAULTS, **_recipe(name, own), **run_defaults(method, name), "data": own}
+    values = {**COMMON_DEFAULTS, **dataset_defaults(own or name), **run_defaults(method, name), "data": own}
     values |= {"dataset": name, "noise": str(spec), "protocol": protocol, "method": method, "seed": seed}
     values |= {"noise_rate": assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
     values["network"] = values["network"] if network is None else network
-    values |= _of_network(values["network"], name, protocol)
-    values |= _of_device(device, settings.get("network", values["network"]))
+    check_name("network", values["network"], NETWORKS)
+    values |= network_defaults(values["network"], name, protocol)
+    values |= device_defaults(device, settings.get("network", values["network"]))
     options = method_options(method, name, protocol, spec, values["epochs"])
     options |= options_for_weights(method, values["pretrained"])
     return with_settings(RunConfig(**values, options=options), settings)
 
 
-def _recipe(name: str, own: DataShape | None) -> dict[str, Any]:
-    return DATASET_DEFAULTS[name] if own is None else own_recipe(own)
-
-
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
-    """The same run but for these fields, of the run or of the method's own configuration."""
+    """Return the configuration with some fields of the run or of its method replaced."""
     values: dict[str, Any] = {}
     own: dict[str, Any] = {}
     for key, value in settings.items():
-        target, hints = _place(key, config.method)
-        (values if target == "run" else own)[key] = read(key, value, hints[key])
+        hints = _hints_with(key, config.method)
+        (values if hints is RUN_HINTS else own)[key] = read(key, value, hints[key])
     if values.get("crop") is not None and config.data is not None:
-        values = {"crop_padding": 0} | values  # which is for images in memory: a part cut out of files takes its place
+        values = {"crop_padding": 0} | values  # a crop out of image files replaces the one out of images in memory
     if "network" in values:
-        values = _of_network(values["network"], config.dataset, config.protocol) | values
+        check_name("network", values["network"], NETWORKS)
+        values = network_defaults(values["network"], config.dataset, config.protocol) | values
     options = dict(config.options)
     if "pretrained" in values and options_for_weights(config.method, config.pretrained).items() <= options.items():
         options |= options_for_weights(config.method, values["pretrained"])
@@ -261,16 +162,41 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     return changed
 
 
-def _of_device(device: str, network: str) -> dict[str, Any]:
-    """How a run computes on this device unless told otherwise."""
-    if not device.startswith("cuda"):
-        return {}
-    # LeNet's layers are too small for tensor cores: in float32 there are fused kernels for them.
-    return {"precision": "float32" if network == "lenet" else "bfloat16", "compiled": True}
+def _hints_with(key: str, method: str) -> dict[str, Any]:
+    """Return the types of the run's fields or of the method's options, whichever has this setting."""
+    options = _method_hints(method)
+    if key in ARGUMENTS:
+        option = "as DATA" if key == "dataset" else f"with --{key}"
+        raise ValueError(f"{key!r} is not for --set: give it {option}.")
+    if key in RUN_HINTS and key not in NOT_SETTABLE:
+        return RUN_HINTS
+    if key in options:
+        return options
+    known = sorted((RUN_HINTS.keys() - NOT_SETTABLE) | options.keys())
+    raise ValueError(f"{key!r} is not a setting of this run{nearest(key, known)} There are: {', '.join(known)}.")
+
+
+@functools.cache
+def _method_hints(method: str) -> dict[str, Any]:
+    """Return the type of each option; cached, because a plan has thousands of configurations."""
+    return typing.get_type_hints(METHODS[method].config)
+
+
+def settings_listing(config: RunConfig) -> list[tuple[str, str, str]]:
+    """Return name, value in this run, and meaning of every setting: fields of the run, then options of its method."""
+    options = METHODS[config.method].config
+    comments = {**field_comments(RunConfig), **field_comments(options)}
+    hints = {name: hint for name, hint in RUN_HINTS.items() if name not in NOT_SETTABLE} | _method_hints(config.method)
+    listing = []
+    for name, hint in hints.items():
+        value = config.options[name] if name in config.options else getattr(config, name)
+        rule = RULES[name].text if name in RULES else allowed(hint)
+        listing.append((name, as_text(value), f"{comments[name]} ({rule})" if comments[name] else rule))
+    return listing
 
 
 def departures(config: RunConfig) -> dict[str, Any]:
-    """Where a run departs from the recipe that `configure` has for its words: what `settings` would say."""
+    """Return the settings in which a run differs from the recipe for its dataset, noise, method and network."""
     recipe = configure(
         config.data or config.dataset,
         noise=config.noise,
@@ -284,20 +210,21 @@ def departures(config: RunConfig) -> dict[str, Any]:
 
 
 def _flat(plain: dict[str, Any]) -> dict[str, Any]:
-    """A configuration's settings in one dictionary: no method has an option of a run's field's name."""
+    """Merge the options into the fields: no option has the name of a field."""
     options: dict[str, Any] = plain.pop("options")
     return plain | options
 
 
 def command(config: RunConfig) -> str:
-    """The shortest command that makes this run; on a CPU, if it is one that was not compiled."""
-    # Where own data lie is no part of a run: whoever has them says so in place of DATA.
+    """Return the shortest command that makes this run, on a CPU unless it is compiled."""
+    # The path of user data is not part of a run: DATA stands for it.
     words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
     words += ["--noise", config.noise, "--method", config.method]
-    words += ["--network", config.network] if config.network != _recipe(config.dataset, config.data)["network"] else []
+    usual = dataset_defaults(config.data or config.dataset)["network"]
+    words += ["--network", config.network] if config.network != usual else []
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
     words += ["--seed", str(config.seed)]
-    # What is compiled was made for a GPU, whose own precision may be another.
+    # A compiled run belongs on a GPU, whose default precision may be another.
     precision = {"precision": config.precision} if config.compiled else {}
     for name, value in (precision | departures(config)).items():
         words += ["--set", f"{name}={as_text(value)}"]
@@ -305,45 +232,37 @@ def command(config: RunConfig) -> str:
 
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:
-    """The configuration that `to_json` wrote; one changed by hand is read as strictly as a command line."""
+    """Read what `to_json` wrote; edited files are checked as strictly as a command line."""
     if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {"data"}:
         raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
     values = {key: read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
-    values["data"] = shape = _own_shape(plain.get("data"))
-    values["dataset"] = find(values["dataset"]).name if shape is None else shape.name
+    values["data"] = own = _shape_from_json(plain.get("data"))
+    values["dataset"] = find(values["dataset"]).name if own is None else own.name
     values["noise"] = str(parse_noise(values["noise"]))
     check_name("method", values["method"], METHODS)
-    own, given = _method_hints(values["method"]), plain["options"]
-    if not isinstance(given, Mapping) or own.keys() != given.keys():
-        raise ValueError(f"options={given!r}: {values['method']} has {', '.join(own) or 'none'}.")
-    config = RunConfig(**values, options={key: read(key, given[key], hint) for key, hint in own.items()})
+    hints, given = _method_hints(values["method"]), plain["options"]
+    if not isinstance(given, Mapping) or hints.keys() != given.keys():
+        raise ValueError(f"options={given!r}: {values['method']} has {', '.join(hints) or 'none'}.")
+    config = RunConfig(**values, options={key: read(key, given[key], hint) for key, hint in hints.items()})
     check(config)
     return config
 
 
-def _own_shape(plain: Any) -> DataShape | None:
+def _shape_from_json(plain: Any) -> DataShape | None:
     if plain is None:
         return None
     hints = typing.get_type_hints(DataShape)
     if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
-        raise ValueError(f"data={plain!r}: own data are described by {', '.join(hints)}.")
+        raise ValueError(f"data={plain!r}: the shape of user data has {', '.join(hints)}.")
     return DataShape(**{key: read(key, plain[key], hint) for key, hint in hints.items()})
 
 
 def check_noise_file(config: RunConfig) -> None:
-    """Refuse a file of noise that is not the one that the configuration was made with."""
+    """Raise NoiseDataError if the file of the noise has changed since the run was configured."""
     if config.noise_file_sha256 != _digest(parse_noise(config.noise)):
         raise NoiseDataError(
-            f"{config.noise} is not the file that this run was configured with. Restore it, or configure a new run."
+            f"{config.noise} has changed since this run was configured. Restore it, or start a new run."
         )
-
-
-def _of_network(network: str, dataset: str, protocol: Protocol) -> dict[str, Any]:
-    """What goes with a network: a stem as everyone builds it or as the paper's authors did; weights to begin with."""
-    check_name("network", network, NETWORKS)
-    choice = "stem_padding" in inspect.signature(NETWORKS[network]).parameters
-    padding = 0 if protocol == "authors" else 1
-    return {"stem_padding": padding if choice else None, "pretrained": PRETRAINED.get((dataset, network))}
 
 
 def _digest(spec: NoiseSpec) -> str | None:
@@ -352,26 +271,105 @@ def _digest(spec: NoiseSpec) -> str | None:
     try:
         return hashlib.sha256(spec.file.read_bytes()).hexdigest()
     except OSError as error:
-        raise NoiseDataError(
-            f"{spec.file} cannot be read ({error.strerror or error}): check the file's name."
-        ) from error
+        raise NoiseDataError(f"{spec.file} cannot be read ({error.strerror or error}). Check its name.") from error
 
 
-def _place(key: str, method: str) -> tuple[Literal["run", "method"], dict[str, Any]]:
-    method_hints = _method_hints(method)
-    fixed = {*OWN_ARGUMENTS, "options", "noise_file_sha256", "data"}
-    if key in OWN_ARGUMENTS:
-        option = "as DATA" if key == "dataset" else f"with --{key}"
-        raise ValueError(f"{key!r} is not for --set: give it {option}.")
-    if key in RUN_HINTS and key not in fixed:
-        return "run", RUN_HINTS
-    if key in method_hints:
-        return "method", method_hints
-    known = sorted((RUN_HINTS.keys() - fixed) | method_hints.keys())
-    raise ValueError(f"{key!r} is no setting of this run{nearest(key, known)} There are: {', '.join(known)}.")
+# Rules ----------------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _method_hints(method: str) -> dict[str, Any]:
-    """The type of each option; looked up once, since a plan has thousands of configurations."""
-    return typing.get_type_hints(METHODS[method].config)
+class Rule(typing.NamedTuple):
+    """A rule for the value of a field, unless it is None."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+WEIGHTS_NAME = re.compile(r"[^/\\]+-[0-9a-f]{8,64}\.(pth|pt|safetensors)")
+RULES = {
+    "seed": Rule("a whole number >= 0", lambda value: value >= 0),
+    "epochs": Rule("at least 1", lambda value: value >= 1),
+    "batch_size": Rule("at least 1", lambda value: value >= 1),
+    "batches_per_epoch": Rule("at least 1, or none", lambda value: value >= 1),
+    "learning_rate": Rule("a number > 0", lambda value: value > 0),
+    "milestones": Rule("epochs in ascending order", lambda value: list(value) == sorted({*value}) and all(value)),
+    "decay": Rule("in (0, 1]", lambda value: 0 < value <= 1),
+    "momentum": Rule("in [0, 1)", lambda value: 0 <= value < 1),
+    "weight_decay": Rule("a number >= 0", lambda value: value >= 0),
+    "validation_fraction": Rule("in (0, 1), since validation chooses the epoch", lambda value: 0 < value < 1),
+    "subset": Rule("a number of images >= 1, or none", lambda value: value >= 1),
+    "resize": Rule("a number of pixels >= 1, or none", lambda value: value >= 1),
+    "crop": Rule("a number of pixels >= 1, or none", lambda value: value >= 1),
+    "crop_padding": Rule("a number of pixels >= 0", lambda value: value >= 0),
+    "cutout": Rule("a number of pixels >= 0", lambda value: value >= 0),
+    "stem_padding": Rule("a number of pixels >= 0, or none", lambda value: value >= 0),
+    "pretrained": Rule(
+        "a file in the folder `weights` of the datasets whose name ends in the first digits of its SHA-256, such as "
+        "resnet50-0676ba61.pth, or none",
+        lambda value: WEIGHTS_NAME.fullmatch(value) is not None,
+    ),
+    "noise_rate": Rule("in [0, 1), or none", lambda value: 0 <= value < 1),
+    "patience": Rule("at least 1 epoch, or none", lambda value: value >= 1),
+}
+# Kinds of inputs, and the fields that have no effect on them.
+IN_MEMORY, DECODED, STREAMED, FEATURES = "images in memory", "image files in memory", "streamed images", "features"
+WITHOUT_EFFECT = {
+    IN_MEMORY: ("resize", "crop", "batches_per_epoch", "subset"),
+    DECODED: ("batches_per_epoch", "subset"),
+    STREAMED: ("crop_padding", "cutout"),
+    FEATURES: ("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
+}
+
+
+def check(config: RunConfig) -> None:
+    """Raise ValueError if a field breaks its rule, or does not go with the data."""
+    check_name("network", config.network, NETWORKS)
+    for name, rule in RULES.items():
+        value = getattr(config, name)
+        if value is not None and not rule.holds(value):
+            raise ValueError(f"{name}={value!r}: must be {rule.text}.")
+    inputs, own = _inputs(config), config.data is not None
+    unused_subset = ("subset",) if own and inputs == STREAMED else ()
+    for name in (*WITHOUT_EFFECT[inputs], *unused_subset):
+        if value := getattr(config, name):
+            raise ValueError(f"{name}={value}: has no effect on {inputs}, as {config.dataset} has. Leave it out.")
+    fits = config.resize is not None and (config.crop or 1) <= config.resize
+    if (inputs in (DECODED, STREAMED) and not fits) or (inputs == STREAMED and config.crop is None):
+        raise ValueError(
+            f"resize={config.resize}, crop={config.crop}: image files are resized, and a square is cut out of them "
+            "that must fit into the resized image. Give both."
+        )
+    if inputs in (STREAMED, FEATURES) and parse_noise(config.noise).kind == "instance":
+        raise ValueError(
+            f"noise={config.noise!r}: needs all images in memory, and {config.dataset} has {inputs}. Use another kind."
+        )
+    if config.validation == "clean" and (own or config.dataset != "clothing1m"):
+        raise ValueError(f"validation='clean': {config.dataset} has no clean validation set. Use 'noisy'.")
+
+
+def _inputs(config: RunConfig) -> str:
+    if config.data is None:
+        return STREAMED if find(config.dataset).image_shape is None else IN_MEMORY
+    if config.data.kind == "files":
+        return STREAMED if config.crop is not None else DECODED
+    return FEATURES if config.data.kind == "features" else IN_MEMORY
+
+
+# Devices --------------------------------------------------------------------------------------------------------------
+
+
+def device_named(name: str) -> str:
+    """Return the name of an available device; "auto" is the GPU if there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device {name}: choose cpu, cuda or auto.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {name}: this torch sees no GPU. Use cpu; `tnlpad doctor` says more.")
+    return name
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

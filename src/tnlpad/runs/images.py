@@ -1,7 +1,4 @@
-"""How a run takes its images: at which size, augmented how, in which layout; in memory or from files.
-
-The training images as a method sees them that draws from them by itself: see `tnlpad.methods.protocol.Source`.
-"""
+"""Images of a run, in memory or in files: their size, augmentation and memory layout."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,63 +10,61 @@ from tnlpad.core.batchnorm import reestimated_batchnorm
 from tnlpad.data.augment import Augmentation, Augmenter, draw
 from tnlpad.data.catalogue import Normalisation
 from tnlpad.data.stream import StreamImages
-from tnlpad.runs.config import RunConfig
-from tnlpad.runs.devices import available_cores
+from tnlpad.runs.config import RunConfig, available_cores
 from tnlpad.training.engine import Captured, compiled_if
-from tnlpad.training.evaluate import outputs
+from tnlpad.training.measure import outputs
 from tnlpad.types import ImageFiles, ImagesAt
 
-Images = Tensor | ImageFiles  # in memory, or not; rows of features count as images of no height
-AT_ONCE, FILES_AT_ONCE = 1024, 128  # the images of files are larger, and so is what networks make of them
-# On a CPU: of more at once the maps leave its caches, and memory for each is asked of the system and given back.
-PIXELS_AT_ONCE, LEAST_AT_ONCE = 2**18, 16
+Images = Tensor | ImageFiles  # in memory or not; features are images of height and width 1
+# Largest batches for inference. The images of files are larger, and so are their feature maps.
+MAX_BATCH, MAX_BATCH_OF_FILES = 1024, 128
+# On a CPU: with larger batches the feature maps leave its caches, and their memory is allocated again each time.
+MAX_BATCH_PIXELS, MIN_BATCH = 2**18, 16
 
 
 def image_shape(config: RunConfig, images: Images) -> tuple[int, int, int]:
-    """Channels, height, width."""
-    if isinstance(images, Tensor) and images.ndim == 2:
-        return images.shape[1], 1, 1
+    """Return channels, height and width."""
     if isinstance(images, Tensor):
-        channels, height, width = images.shape[1:]
+        channels, height, width = (*images.shape[1:], 1, 1)[:3]
         return channels, height, width
-    _, crop = pixels_of_files(config)
+    _, crop = resize_and_crop(config)
     return 3, crop, crop
 
 
-def at_once(config: RunConfig, images: Images, device: torch.device) -> int:
-    """How many to show to a network that is only asked and not trained."""
-    most = FILES_AT_ONCE if isinstance(images, ImageFiles) else AT_ONCE
-    if device.type != "cpu":
-        return most
-    _, height, width = image_shape(config, images)
-    return min(most, max(LEAST_AT_ONCE, PIXELS_AT_ONCE // (height * width)))
-
-
-def pixels_of_files(config: RunConfig) -> tuple[int, int]:
-    """Of the shorter side, and of the square cut out of it."""
+def resize_and_crop(config: RunConfig) -> tuple[int, int]:
+    """Return the pixels of the shorter side of image files, and of the square cut out of them."""
     assert config.resize is not None, "checked with the configuration"
     assert config.crop is not None, "checked with the configuration"
     return config.resize, config.crop
 
 
+def inference_batch_size(config: RunConfig, images: Images, device: torch.device) -> int:
+    """Return how many images to pass through a network that is not being trained."""
+    most = MAX_BATCH_OF_FILES if isinstance(images, ImageFiles) else MAX_BATCH
+    if device.type != "cpu":
+        return most
+    _, height, width = image_shape(config, images)
+    return min(most, max(MIN_BATCH, MAX_BATCH_PIXELS // (height * width)))
+
+
 def augmentation(config: RunConfig) -> Augmentation:
-    """What training does to images in memory."""
+    """Return the augmentation of images in memory."""
     return Augmentation(crop_padding=config.crop_padding, flip=config.flip, cutout=config.cutout)
 
 
 def memory_format(device: torch.device) -> torch.memory_format:
-    """The layout in which convolutions are fastest there."""
+    """Return the layout in which convolutions are fastest on this device."""
     return torch.channels_last if device.type == "cuda" else torch.contiguous_format
 
 
 def images_at(config: RunConfig, images: Images, normalisation: Normalisation, device: torch.device) -> ImagesAt:
-    """Whoever is asked for images by their indices gives them normalised and not augmented."""
+    """Return a function from indices to images, normalised and not augmented."""
     mean, std = normalisation.mean, normalisation.std
     if isinstance(images, Tensor) and images.ndim == 2:
         return images.__getitem__
     if isinstance(images, Tensor):
         return Augmenter(images, Augmentation(), mean, std).plain
-    resize, crop = pixels_of_files(config)
+    resize, crop = resize_and_crop(config)
     return StreamImages(
         images,
         resize=resize,
@@ -82,19 +77,19 @@ def images_at(config: RunConfig, images: Images, normalisation: Normalisation, d
     )
 
 
-ESTIMATION_BATCHES, ESTIMATION_SIZE = 10, 128  # for BatchNorm; about as many images as its running average remembers
+ESTIMATION_BATCHES, ESTIMATION_BATCH_SIZE = 10, 128  # for BatchNorm: about what its running average covers
 
 
 class TrainingImages:
-    """Images in memory, by dataset index.
+    """Images in memory for methods that draw their own batches: a `tnlpad.methods.protocol.Source`.
 
     Args:
-        augmenter: Of the whole dataset.
-        index: The samples trained on.
-        memory_format: Of augmented images.
-        batch_size: For passes over all of them.
-        bf16: Forward passes in bfloat16.
-        captured: Replay a pass over all as a CUDA graph from its second time on.
+        augmenter: Augments images of the whole dataset.
+        index: Training samples in the dataset.
+        memory_format: Layout of augmented images.
+        batch_size: For passes over all samples.
+        bf16: Whether forward passes are in bfloat16.
+        captured: Whether to replay passes over all samples as a CUDA graph, from the second one on.
     """
 
     def __init__(
@@ -114,15 +109,15 @@ class TrainingImages:
         self.passes: dict[nn.Module, Captured[Tensor]] = {}
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Random augmentations for so many images, a row each."""
+        """Draw random augmentations, one row per image."""
         return draw(self.augmenter.augmentation, count, self.augmenter.height, self.augmenter.width, generator)
 
     def augmented(self, index: Tensor, rows: Tensor) -> Tensor:
-        """The images at `index`, each augmented by its row."""
+        """Return the images at `index`, each augmented by its row."""
         return self.augmenter(index, rows).contiguous(memory_format=self.memory_format)
 
     def outputs(self, network: nn.Module) -> Tensor:
-        """The network's logits of every sample trained on, not augmented, in evaluation mode."""
+        """Return the network's logits of every training sample, without augmentation, in evaluation mode."""
 
         def whole() -> Tensor:
             return outputs(network, self.augmenter.plain, self.on_device, batch_size=self.batch_size, bf16=self.bf16)
@@ -131,22 +126,22 @@ class TrainingImages:
             return whole()
         if network not in self.passes:
             self.passes[network] = Captured(whole, eager_runs=1)
-        return self.passes[network]().clone()  # the next replay writes over it
+        return self.passes[network]().clone()  # the next replay overwrites it
 
     @contextmanager
     def reestimated(self, network: nn.Module) -> Iterator[None]:
-        """Within the block BatchNorm's statistics are those of the weights that the network holds now."""
+        """Replace BatchNorm's statistics within the block by those of the network's current weights."""
         with ExitStack() as block:
-            # Modes are mixed in this pass, which is not worth compiling for.
+            # This pass mixes training and evaluation mode, which is not worth compiling for.
             with compiled_if(False), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
                 block.enter_context(reestimated_batchnorm(network, self._estimation()))
             yield
 
     def _estimation(self) -> Iterator[Tensor]:
-        """Some augmented images, always the same: no stream of the run is drawn from."""
+        """Yield augmented images, always the same ones, without drawing from a stream of the run."""
         generator = torch.Generator().manual_seed(0)
         order = torch.randperm(len(self.index), generator=generator)
-        for part in order[: ESTIMATION_BATCHES * ESTIMATION_SIZE].split(ESTIMATION_SIZE):
+        for part in order[: ESTIMATION_BATCHES * ESTIMATION_BATCH_SIZE].split(ESTIMATION_BATCH_SIZE):
             rows = self.draw(len(part), generator)
             if len(part) > 1:  # one image has no variance
                 yield self.augmented(self.index[part].to(self.device), rows.to(self.device))

@@ -1,10 +1,7 @@
-"""Samples that a program holds, saved beside its runs, so that commands can open the data of a run again.
+"""User data of a run: prepare them for training, and save in the run's folder which samples they are.
 
-A person's own data made ready for a run, and remembered in its folder.
-
-Nobody knows which labels are right, so nothing is measured that needs it. A test part, if there is one, has its labels
-as given as well; without one there is no test accuracy, and the held-out samples that choose the epoch do not stand in
-for it.
+It is unknown which labels are right, so nothing is measured that needs clean labels. A test part has its given labels.
+Without one there is no test accuracy: the held-out samples choose the epoch, so they cannot stand in for it.
 """
 
 import json
@@ -20,7 +17,7 @@ from numpy.typing import NDArray
 
 from tnlpad.atomic_files import replacing
 from tnlpad.data.catalogue import IMAGENET_NORMALISATION, Normalisation
-from tnlpad.data.own import DataShape, OwnDataset
+from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.dataset import Encoded
 from tnlpad.data.own.open import decoded
 from tnlpad.data.progress import SILENT, Reporter
@@ -32,94 +29,30 @@ from tnlpad.runs.images import Images
 from tnlpad.runs.prepare import Data, held_out_parts
 from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
-
-def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
-    """The same samples in files that `open_dataset` reads: an .npz, or tables of pictures. Their name says which."""
-    path = out / own.shape.name
-    out.mkdir(parents=True, exist_ok=True)
-    if own.files is not None:
-        _write_pictures(own, own.files, path)
-        return replace(own, source=path)
-    path = path.with_name(f"{path.name}.npz")
-    arrays: dict[str, Any] = {"images": own.images}
-    if own.features is not None:
-        arrays = {"features": own.features, "columns": np.array(own.columns)}
-    arrays |= {"labels": own.labels, "ids": np.array(own.ids), "class_names": np.array(own.class_names)}
-    arrays |= {"split": np.array(own.parts)} if own.parts is not None else {}
-    if not path.exists():
-        with replacing(path) as file:
-            np.savez(file, **arrays)
-    return replace(own, source=path)
-
-
-def _write_pictures(own: OwnDataset, files: Sequence[Encoded], folder: Path) -> None:
-    """A Parquet file of each part, as the Hugging Face Hub has them."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder.mkdir(exist_ok=True)
-    meaning = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
-    for part in dict.fromkeys(own.parts or ("train",)):
-        if (folder / f"{part}.parquet").exists():
-            continue
-        rows = own.indices(part)
-        content = [each if isinstance(each := files[row], bytes) else Path(each).read_bytes() for row in rows]
-        columns = {"id": [own.ids[row] for row in rows], "image": content, "label": own.labels[rows]}
-        table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(meaning)})
-        with replacing(folder / f"{part}.parquet") as file:
-            pq.write_table(table, file)
-
-
-SMALLEST_DEVIATION = 1e-3  # of images that are all alike
-FEWEST_CLASSES = 2
-FEWEST_SAMPLES = 10  # of which one, a tenth, can be held out
-
-
-def require_same(config: RunConfig, own: OwnDataset | None) -> None:
-    """Refuse data that are not those that the run was configured for."""
-    if config.data is None and own is None:
-        return
-    if config.data is None or own is None:
-        needed = "your own data: say where they lie" if own is None else f"{config.dataset}: leave out your own data"
-        raise DataError(f"{config.run_id} is a run on {needed}.")
-    if config.data != own.shape:
-        raise DataError(
-            f"{own.source} has changed since {config.run_id} was begun: {_difference(config.data, own.shape)}. A run "
-            "goes on with the same data only. Restore them, or begin a new run."
-        )
-
-
-def _difference(before: DataShape, now: DataShape) -> str:
-    names = ("samples", "validation", "test", "classes", "channels", "height", "width")
-    changes = [
-        f"{name} {getattr(before, name):,} then, {getattr(now, name):,} now"
-        for name in names
-        if getattr(before, name) != getattr(now, name)
-    ]
-    return "; ".join(changes) or "an id, a label or the content of a sample is another one"
+MIN_DEVIATION = 1e-3  # of a channel that is the same in all images
+MIN_CLASSES = 2
+MIN_SAMPLES = 10  # a tenth of them is held out
+Inputs = NDArray[Any] | ImageFiles
 
 
 def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
-    """Samples to train on or hold out, and those of the test part; refused where there is nothing to learn."""
+    """Return the rows to train on or hold out, and those of the test part; raises DataError if they are too few."""
     rows, test = own.indices("train", "validation"), own.indices("test")
     train = own.indices("train")
     classes = len(np.unique(own.labels[train]))
-    if classes < FEWEST_CLASSES:
-        found = f"is only {own.class_names[own.labels[train[0]]][:80]!r}" if classes else "are none"
+    if classes < MIN_CLASSES:
+        found = f"only the class {own.class_names[own.labels[train[0]]][:80]!r}" if classes else "no classes"
+        raise DataError(f"{own.source} has {found} among {len(train):,} samples to train on. At least two are needed.")
+    if len(rows) < MIN_SAMPLES and not own.shape.validation:
         raise DataError(
-            f"{own.source}: among {len(train):,} samples to train on there {found}. A classifier needs samples of two "
-            "classes or more."
-        )
-    if len(rows) < FEWEST_SAMPLES and not own.shape.validation:
-        raise DataError(
-            f"{own.source}: there are {len(rows)} samples to train on, and a tenth of them is held out to choose the "
-            f"epoch, which takes {FEWEST_SAMPLES} or more. Add samples, or a validation part."
+            f"{own.source} has {len(rows)} samples to train on, and at least {MIN_SAMPLES} are needed, since a tenth "
+            "is held out to choose the epoch. Add samples, or a validation part."
         )
     return rows, test
 
 
 def prepare_own_data(config: RunConfig, own: OwnDataset, device: torch.device, *, reporter: Reporter = SILENT) -> Data:
-    """Decoded or standardised, with any simulated noise, split; functions of the data and the seed alone."""
+    """Decode or standardise the inputs, add noise if requested, and split; depends only on the data and the seed."""
     rows, test_rows = trainable_parts(own)
     parts = _split(config, own, rows)
     inputs, test, normalisation = _inputs(config, own, rows, test_rows, parts, reporter)
@@ -128,8 +61,8 @@ def prepare_own_data(config: RunConfig, own: OwnDataset, device: torch.device, *
         normalisation=normalisation,
         num_classes=len(own.class_names),
         class_names=own.class_names,
-        train=_on(inputs, device),
-        test=_on(test, device) if len(test_rows) else None,
+        train=_to_device(inputs, device),
+        test=_to_device(test, device) if len(test_rows) else None,
         test_labels=torch.from_numpy(own.labels[test_rows]).to(device),
         noisy=noisy,
         given=torch.from_numpy(noisy.given).to(device),
@@ -146,23 +79,20 @@ def _split(config: RunConfig, own: OwnDataset, rows: Index) -> Split:
     parts = held_out_parts(config, len(rows))
     if not len(parts.train) or not len(parts.validation):
         raise DataError(
-            f"{own.source}: of {len(rows)} samples none remains to {'train' if not len(parts.train) else 'validate'} "
-            f"on when {config.validation_fraction:g} are held out. Add samples, or change --set validation_fraction=…"
+            f"{own.source}: holding out {config.validation_fraction:g} of {len(rows)} samples leaves none to "
+            f"{'validate' if len(parts.train) else 'train'} on. Add samples, or change --set validation_fraction=…"
         )
     return parts
-
-
-Inputs = NDArray[Any] | ImageFiles
 
 
 def _inputs(
     config: RunConfig, own: OwnDataset, rows: Index, test_rows: Index, parts: Split, reporter: Reporter
 ) -> tuple[Inputs, Inputs, Normalisation]:
-    """Of training and test, with what they are normalised by."""
+    """Return the inputs of training and test, and their normalisation."""
     if own.features is not None:
         columns = own.features.astype(np.float64)
         mean, deviation = columns[rows][parts.train].mean(0), columns[rows][parts.train].std(0)
-        deviation[deviation == 0] = 1  # a column that says nothing
+        deviation[deviation == 0] = 1  # a constant column
         standard = ((columns - mean) / deviation).astype(np.float32)
         return standard[rows], standard[test_rows], Normalisation(mean=tuple(mean), std=tuple(deviation))
     if own.images is not None:
@@ -181,12 +111,12 @@ def _files(own: OwnDataset, rows: Index) -> ImageFiles:
     paths = own.paths
     chosen = [path for path in (paths[row] for row in rows) if path is not None]
     if len(chosen) < len(rows):
-        raise DataError(f"{own.source} holds images that are no files, which cannot be streamed: use --set crop=none.")
+        raise DataError(f"{own.source} has images that are not files and cannot be streamed. Use --set crop=none.")
     return ImageFiles(paths=tuple(chosen), labels=own.labels[rows], class_names=own.class_names)
 
 
 def _pixel_statistics(images: NDArray[np.uint8]) -> Normalisation:
-    """Mean and deviation of each channel, exact from how often each of the 256 values occurs."""
+    """Return mean and standard deviation of each channel, computed exactly from the histogram of its 256 values."""
     means, deviations = [], []
     values = np.arange(256) / 255
     for channel in range(images.shape[1]):
@@ -194,13 +124,13 @@ def _pixel_statistics(images: NDArray[np.uint8]) -> Normalisation:
         share = counts / counts.sum()
         mean = float(share @ values)
         means.append(mean)
-        deviations.append(max(float(np.sqrt(share @ (values - mean) ** 2)), SMALLEST_DEVIATION))
+        deviations.append(max(float(np.sqrt(share @ (values - mean) ** 2)), MIN_DEVIATION))
     return Normalisation(mean=tuple(means), std=tuple(deviations))
 
 
 def _labels(config: RunConfig, own: OwnDataset, rows: Index, inputs: Inputs) -> NoisyLabels:
     if config.noise == "none":
-        # No matrix of 10,000 × 10,000 for classes that nobody confuses on purpose.
+        # No transition matrix: with 10,000 classes it would not fit into memory.
         labels = own.labels[rows]
         return NoisyLabels(given=labels, clean=labels, transition=np.empty((0, 0)))
     check_noise_file(config)
@@ -218,12 +148,12 @@ def _labels(config: RunConfig, own: OwnDataset, rows: Index, inputs: Inputs) -> 
     )
 
 
-def _on(inputs: Inputs, device: torch.device) -> Images:
+def _to_device(inputs: Inputs, device: torch.device) -> Images:
     return inputs if isinstance(inputs, ImageFiles) else torch.from_numpy(inputs).to(device)
 
 
-def remember(folder: Path, own: OwnDataset, data: Data) -> None:
-    """Leave in the run's folder which samples it is about and where they lie."""
+def save_samples(folder: Path, own: OwnDataset, data: Data) -> None:
+    """Write the samples of a run and their paths into its folder."""
     rows, test_rows = trainable_parts(own)
     order = [*rows.tolist(), *test_rows.tolist()]
     labels = [*data.noisy.given.tolist(), *own.labels[test_rows].tolist()]
@@ -238,7 +168,7 @@ def remember(folder: Path, own: OwnDataset, data: Data) -> None:
         "part": parts.tolist(),
     }
     about = {
-        **_place(own),
+        **_location(own),
         "fingerprint": own.shape.fingerprint,
         "kind": own.kind,
         "class_names": list(own.class_names),
@@ -247,16 +177,16 @@ def remember(folder: Path, own: OwnDataset, data: Data) -> None:
     write_samples(folder, columns, about)
 
 
-def remember_place(folder: Path, own: OwnDataset) -> None:
-    """Leave in a run's folder where its data lie now: a finished run is found again wherever they were moved to."""
-    about, place = read_data_file(folder) or {}, _place(own)
-    if about | place != about:
+def save_location(folder: Path, own: OwnDataset) -> None:
+    """Update the paths in a finished run's folder if its data were moved."""
+    about, location = read_data_file(folder) or {}, _location(own)
+    if about | location != about:
         samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
-        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | place)
+        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | location)
 
 
-def _place(own: OwnDataset) -> dict[str, Any]:
-    """What the fingerprint of data says nothing about."""
+def _location(own: OwnDataset) -> dict[str, Any]:
+    """Return the facts about data that their fingerprint does not cover."""
     return {
         "path": _absolute(str(own.source)),
         "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
@@ -269,3 +199,43 @@ def _place(own: OwnDataset) -> dict[str, Any]:
 
 def _absolute(path: str | None) -> str | None:
     return os.path.abspath(path) if path is not None else None
+
+
+def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
+    """Save samples that a program holds in memory, so that commands can open a run's data again.
+
+    The file, or folder of Parquet files for encoded images, is named by the content and read by `open_dataset`.
+    """
+    path = out / own.shape.name
+    out.mkdir(parents=True, exist_ok=True)
+    if own.files is not None:
+        _write_images(own, own.files, path)
+        return replace(own, source=path)
+    path = path.with_name(f"{path.name}.npz")
+    arrays: dict[str, Any] = {"images": own.images}
+    if own.features is not None:
+        arrays = {"features": own.features, "columns": np.array(own.columns)}
+    arrays |= {"labels": own.labels, "ids": np.array(own.ids), "class_names": np.array(own.class_names)}
+    arrays |= {"split": np.array(own.parts)} if own.parts is not None else {}
+    if not path.exists():
+        with replacing(path) as file:
+            np.savez(file, **arrays)
+    return replace(own, source=path)
+
+
+def _write_images(own: OwnDataset, files: Sequence[Encoded], folder: Path) -> None:
+    """Write a Parquet file for each part, in the format of the Hugging Face Hub."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(exist_ok=True)
+    features = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
+    for part in dict.fromkeys(own.parts or ("train",)):
+        if (folder / f"{part}.parquet").exists():
+            continue
+        rows = own.indices(part)
+        content = [each if isinstance(each := files[row], bytes) else Path(each).read_bytes() for row in rows]
+        columns = {"id": [own.ids[row] for row in rows], "image": content, "label": own.labels[rows]}
+        table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(features)})
+        with replacing(folder / f"{part}.parquet") as file:
+            pq.write_table(table, file)

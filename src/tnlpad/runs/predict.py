@@ -1,4 +1,4 @@
-"""What a shipped network says about samples: those of a dataset's test part, or a person's own."""
+"""Predictions of a finished run's network for the test part of a dataset or for user data."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from tnlpad.errors import DataError
 from tnlpad.runs.shipped import Shipped
 from tnlpad.types import RawDataset
 
-AT_ONCE = 128
-Rows = Callable[[int, int], NDArray[Any]]  # samples from one place to another, as the data have them
+BATCH_SIZE = 128
+Rows = Callable[[int, int], NDArray[Any]]  # from start and stop to inputs of the network
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inputs:
-    """Samples to predict: how they are called, and what they are when asked for."""
+    """Samples to predict: their ids, and a function that reads them."""
 
     ids: Sequence[str]
     paths: Sequence[str | None]
@@ -45,7 +45,7 @@ class Prediction:
 
 
 def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> Inputs:
-    """The test images of a dataset of the catalogue."""
+    """Return the test images of a dataset of the catalogue."""
     found = load(dataset, root, "test")
     if isinstance(found, RawDataset):
         images = found.images
@@ -56,13 +56,11 @@ def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> In
 
 
 def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
-    """A person's own samples, opened with the `wanted_columns` and prepared as those of the run were."""
+    """Return user data, which must have been opened with the `wanted_columns`."""
     rows: Rows
     if own.files is not None:
         if len(shipped.shape) != 3:
-            raise DataError(
-                f"{own.source} has images, and this run's network takes rows of {shipped.shape[0]} features."
-            )
+            raise DataError(f"{own.source} has images, but this run's network takes {shipped.shape[0]} features.")
         rows = _from_files(own.files, shipped)
     else:
         values, scale = (own.images, 255.0) if own.images is not None else (_features(own, shipped), 1.0)
@@ -75,7 +73,7 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
 
 
 def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Prediction]:
-    """One for each sample, in order."""
+    """Yield a prediction for each sample, in order."""
     highest = (rows.max(1) for rows in class_probabilities(shipped, inputs, reporter))
     best = chain.from_iterable(zip(shares.tolist(), labels.tolist(), strict=True) for shares, labels in highest)
     for sample, path, (share, label) in zip(inputs.ids, inputs.paths, best, strict=True):
@@ -84,26 +82,26 @@ def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -
 
 @torch.no_grad()
 def class_probabilities(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Tensor]:
-    """A row of probabilities for each sample, some samples at a time, on the CPU; the network may be elsewhere."""
-    for start in range(0, len(inputs.ids), AT_ONCE):
-        stop = min(start + AT_ONCE, len(inputs.ids))
+    """Yield the class probabilities in batches, on the CPU; the network may be on another device."""
+    for start in range(0, len(inputs.ids), BATCH_SIZE):
+        stop = min(start + BATCH_SIZE, len(inputs.ids))
         values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
         yield shipped.network(values.to(shipped.network.mean.device)).softmax(1).cpu()
         reporter.progress("Predicting", stop, len(inputs.ids))
 
 
 def wanted_columns(shipped: Shipped) -> tuple[str, ...]:
-    """The features to take of data to predict on, by name; none of images, nor where they were trained on nameless."""
-    return () if _nameless(shipped.columns) else shipped.columns
+    """Return the names of the features to read; empty for images, and if the run's features had no names."""
+    return () if _unnamed(shipped.columns) else shipped.columns
 
 
 def _features(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
     assert own.features is not None, "own data have files, images or features"
-    assert own.columns == shipped.columns or _nameless(own.columns) or not wanted_columns(shipped), "opened with them"
+    assert own.columns == shipped.columns or _unnamed(own.columns) or not wanted_columns(shipped), "opened with them"
     return own.features
 
 
-def _nameless(columns: Sequence[str]) -> bool:
+def _unnamed(columns: Sequence[str]) -> bool:
     return tuple(columns) == numbered_columns(len(columns))
 
 
@@ -125,5 +123,5 @@ def _require_shape(found: tuple[int, ...], shipped: Shipped, where: str) -> None
     if tuple(found) != tuple(shipped.shape):
         theirs, ours = (" × ".join(map(str, shape)) for shape in (found, shipped.shape))
         raise DataError(
-            f"{where} has inputs of {theirs}, and this run's network takes {ours}. Give data of that shape."
+            f"{where} has inputs of {theirs}, but this run's network takes {ours}. Give data of that shape."
         )

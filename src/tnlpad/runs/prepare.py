@@ -1,18 +1,11 @@
-"""A dataset of the catalogue made ready for a run: read, its labels corrupted, split.
+"""The parts of a run: data of the catalogue with noise and split, training batches, sets to measure on, and the method.
 
-The training batches of a run: of images in memory, of images in files, or of rows of features.
-
-What a run is measured on after its epochs, and what counts how it treats each label.
-
-A run's networks: with random weights of the seed or published ones, laid out for the device, tried on an image.
-
-The method of a run, with its networks and optimizers.
+`own_data` prepares user data in the same form.
 """
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,39 +27,37 @@ from tnlpad.methods.protocol import Source
 from tnlpad.networks import NETWORKS, build, load_pretrained
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
-from tnlpad.runs.config import RunConfig, check_noise_file
-from tnlpad.runs.devices import available_cores
+from tnlpad.runs.config import RunConfig, available_cores, check_noise_file
 from tnlpad.runs.images import (
     Images,
     TrainingImages,
-    at_once,
     augmentation,
     image_shape,
     images_at,
+    inference_batch_size,
     memory_format,
-    pixels_of_files,
+    resize_and_crop,
 )
-from tnlpad.training.evaluate import evaluation_mode
-from tnlpad.training.measure import Samples, Sets
-from tnlpad.training.sample_scores import Census
+from tnlpad.training.measure import Samples, Sets, evaluation_mode
+from tnlpad.training.sample_scores import SampleStatistics
 from tnlpad.types import ImageFiles, Index, NoisyLabels, RawDataset, Split
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Data:
-    """A dataset with its noise and split; labels on the device, and images too unless they stay in files.
+    """A dataset with noise and split; labels are on the device, and images too unless they stay in files.
 
     Args:
-        normalisation: Mean and deviation of each channel; rows of features are standardised by theirs already.
-        num_classes: How many there are here: of Food-101 a part may be.
-        class_names: Theirs, by label.
-        train, test: Images by dataset index; no test images where a person's own data have none.
-        test_labels: Clean; of own data as given.
+        normalisation: Mean and standard deviation of each channel; features are already standardised by theirs.
+        num_classes: Number of classes that are present; a subset of Food-101 may lack some.
+        class_names: By label.
+        train, test: Images by dataset index; user data may have no test part.
+        test_labels: Clean labels; of user data the given ones.
         noisy: Labels of the training images, before and after corruption.
-        given: Those after it, on the device.
-        correct: Where these are right; None if nobody knows.
-        parts: Which of the training images are trained on, and which are held out to validate on.
-        published: Other images to validate on, with clean labels; None if on those held out.
+        given: Labels of the training images after corruption, on the device.
+        correct: Where the given labels are right; None if unknown.
+        parts: Indices of the training images to train on, and of those held out for validation.
+        published: Other images to validate on, with clean labels; None to validate on the held-out ones.
     """
 
     normalisation: Normalisation
@@ -83,13 +74,13 @@ class Data:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many images each set has."""
+        """Number of images in each set."""
         held_out = self.parts.validation if self.published is None else self.published.labels
         return {"train": len(self.parts.train), "validation": len(held_out), "test": len(self.test_labels)}
 
 
 def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> Data:
-    """Read, corrupt, split; functions of the seed alone."""
+    """Read a dataset of the catalogue, corrupt its labels and split it; noise and split depend only on the seed."""
     info = find(config.dataset)
     source = info.images_of or info.name
     train_set, test_set = (load(source, root, part) for part in ("train", "test"))
@@ -113,7 +104,7 @@ def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> 
 
 
 def held_out_parts(config: RunConfig, size: int) -> Split:
-    """Which of so many samples are trained on, and which choose the epoch."""
+    """Split the indices of the samples into training and validation."""
     if config.validation == "clean":
         return Split(train=np.arange(size), validation=np.arange(0))
     if config.legacy_streams:
@@ -122,13 +113,13 @@ def held_out_parts(config: RunConfig, size: int) -> Split:
 
 
 def _require_size(config: RunConfig, info: DatasetInfo, found: int) -> None:
-    """A part of a dataset gives other numbers than the whole, and a run's name must not mean both."""
+    """Refuse a part of a dataset under the name of the whole: it gives other numbers."""
     expected = config.subset or info.train_size
     if found != expected:
-        all_or_subset = "all that were published" if config.subset is None else "as subset says"
+        source = "as published" if config.subset is None else "by --set subset"
         raise DataError(
-            f"{info.name} has {found:,} training images here, and this run is one on {expected:,}, {all_or_subset}. "
-            f"To train on those that are here, as a run of its own, add --set subset={found}."
+            f"{info.name} has {found:,} training images here, but this run needs {expected:,} ({source}). "
+            f"To train on those that are here, as a separate run, add --set subset={found}."
         )
 
 
@@ -160,93 +151,66 @@ Streams = dict[str, torch.Generator]
 def prepare_loader(
     config: RunConfig, data: Data, device: torch.device
 ) -> tuple[DeviceLoader | StreamLoader | RowLoader, Streams]:
-    """Training batches, and the streams that they and the method are drawn from."""
+    """Return the training batches, and the random streams of their order, their augmentation and the method."""
     streams = {name: torch_stream(config.seed, name) for name in ("order", "augment", "method")}
-    if isinstance(data.train, ImageFiles):
-        return _stream_loader(config, data, data.train, streams, device), streams
-    if data.train.ndim == 2:
-        return _row_loader(config, data, data.train, streams), streams
-    return _device_loader(config, data, data.train, streams, device), streams
-
-
-def _row_loader(config: RunConfig, data: Data, rows: Tensor, streams: Streams) -> RowLoader:
-    return RowLoader(
-        rows,
-        data.given,
-        batch_size=config.batch_size,
-        indices=torch.from_numpy(data.parts.train),
-        order=streams["order"],
-    )
-
-
-def _device_loader(
-    config: RunConfig, data: Data, images: Tensor, streams: Streams, device: torch.device
-) -> DeviceLoader:
-    return DeviceLoader(
-        images,
-        data.given,
-        batch_size=config.batch_size,
-        mean=data.normalisation.mean,
-        std=data.normalisation.std,
-        indices=torch.from_numpy(data.parts.train),
-        augmentation=augmentation(config),
-        memory_format=memory_format(device),
-        order=streams["order"],
-        augment=streams["augment"],
-    )
-
-
-def _stream_loader(
-    config: RunConfig, data: Data, files: ImageFiles, streams: Streams, device: torch.device
-) -> StreamLoader:
-    resize, crop = pixels_of_files(config)
+    common: dict[str, Any] = {
+        "batch_size": config.batch_size,
+        "indices": torch.from_numpy(data.parts.train),
+        "order": streams["order"],
+    }
+    if isinstance(data.train, Tensor) and data.train.ndim == 2:
+        return RowLoader(data.train, data.given, **common), streams
+    common |= {
+        "mean": data.normalisation.mean,
+        "std": data.normalisation.std,
+        "augment": streams["augment"],
+        "memory_format": memory_format(device),
+    }
+    if isinstance(data.train, Tensor):
+        return DeviceLoader(data.train, data.given, augmentation=augmentation(config), **common), streams
+    resize, crop = resize_and_crop(config)
     batches = config.batches_per_epoch
-    return StreamLoader(
-        files,
+    loader = StreamLoader(
+        data.train,
         labels=data.given,
-        batch_size=config.batch_size,
         resize=resize,
         crop=crop,
         flip=config.flip,
-        mean=data.normalisation.mean,
-        std=data.normalisation.std,
-        indices=torch.from_numpy(data.parts.train),
         samples_per_epoch=None if batches is None else batches * config.batch_size,
-        order=streams["order"],
-        augment=streams["augment"],
         device=device,
         workers=available_cores(),  # threads that decode; their number changes no image
-        memory_format=memory_format(device),
+        **common,
     )
+    return loader, streams
 
 
-MEMORISATION_SAMPLES = 5000  # wrong labels to measure on; a share of 5,000 is known to within a percent
+MEMORISATION_SAMPLES = 5000  # wrong labels to measure on; a share of 5,000 is accurate to about one percent
 
 
 def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
-    """What to measure on: validation, clean test, and the wrong labels among those trained on if they are known."""
+    """Return the sets to measure on: validation, clean test, and training samples whose label is known to be wrong."""
 
-    def samples(images: Images, labels: Tensor) -> Samples:
+    def whole(images: Images, labels: Tensor) -> Samples:
         return _samples(config, data, images, labels, np.arange(len(labels)), device)
 
     if data.published is None:
         validation = _samples(config, data, data.train, data.given, data.parts.validation, device)
     else:
-        validation = samples(data.published, torch.from_numpy(data.published.labels).to(device))
+        validation = whole(data.published, torch.from_numpy(data.published.labels).to(device))
     wrong = _wrong_labels(config, data)
     return Sets(
         validation=validation,
-        test=None if data.test is None else samples(data.test, data.test_labels),
+        test=None if data.test is None else whole(data.test, data.test_labels),
         wrong=_samples(config, data, data.train, data.given, wrong, device) if len(wrong) else None,
         correct=data.correct,
     )
 
 
-def prepare_census(config: RunConfig, data: Data, device: torch.device, every: int) -> Census:
-    """What counts how training treats each given label: of all samples trained on or held out from them, in order."""
+def prepare_statistics(config: RunConfig, data: Data, device: torch.device, every: int) -> SampleStatistics:
+    """Return what scores every sample, held-out ones included, after every so many epochs."""
     index = np.sort(np.concatenate([data.parts.train, data.parts.validation]))
     samples = _samples(config, data, data.train, data.given, index, device)
-    return Census(samples, data.num_classes, every=every, bf16=config.precision == "bfloat16")
+    return SampleStatistics(samples, data.num_classes, every=every, bf16=config.precision == "bfloat16")
 
 
 def _samples(
@@ -255,14 +219,14 @@ def _samples(
     index, in_files = torch.from_numpy(chosen), isinstance(images, ImageFiles)
     return Samples(
         images_at=images_at(config, images, data.normalisation, device),
-        index=index if in_files else index.to(device),  # where it is used
+        index=index if in_files else index.to(device),  # files are read by the host
         labels=labels[index.to(device)],
-        batch_size=at_once(config, images, device),
+        batch_size=inference_batch_size(config, images, device),
     )
 
 
 def _wrong_labels(config: RunConfig, data: Data) -> Index:
-    """Samples to measure memorisation on, if it is known which labels are wrong."""
+    """Return training samples with a wrong label; none if it is unknown which labels are wrong."""
     train = data.parts.train
     if data.correct is None:
         return train[:0]
@@ -270,89 +234,6 @@ def _wrong_labels(config: RunConfig, data: Data) -> Index:
     if len(wrong) > MEMORISATION_SAMPLES:
         wrong = np.sort(numpy_stream(config.seed, "memorisation").choice(wrong, MEMORISATION_SAMPLES, replace=False))
     return wrong
-
-
-WEIGHTS_FOLDER = "weights"  # below the root of datasets
-
-
-def build_network(config: RunConfig, shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """The network that a configuration means, its weights drawn from torch's own generator.
-
-    Args:
-        config: The run's.
-        shape: Of an input: channels × height × width, or the number of features.
-        num_classes: How many outputs it has.
-    """
-    options = {"num_classes": num_classes, "in_channels": shape[0]}
-    if config.stem_padding is not None:
-        options["stem_padding"] = config.stem_padding
-    if "image_size" in inspect.signature(NETWORKS[config.network]).parameters and len(shape) == 3:
-        options["image_size"] = shape[1]
-    return build(config.network, **options)
-
-
-def prepare_network(
-    config: RunConfig, data: Data, number: int, device: torch.device, root: Path | None, weights: Path | None
-) -> nn.Module:
-    """One network of a run, ready to be trained.
-
-    Args:
-        config, data, device: What to train, on what, where.
-        number: Which of the run's networks, from 0; each has random weights of its own.
-        root: Where datasets lie, and weights to begin with beside them.
-        weights: The file of weights to begin with, if it lies elsewhere.
-    """
-    shape = image_shape(config, data.train)
-    with global_torch_stream(config.seed, f"network-{number}"):
-        network = build_network(config, shape, data.num_classes)
-    if config.pretrained is not None:
-        _load_weights(config, config.pretrained, network, root, weights)
-    network.to(device)
-    for parameter in network.parameters():
-        if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=memory_format(device))
-    _require_fit(config.network, network, torch.zeros(1, *shape, device=device))
-    if config.compiled:
-        network.compile(**compile_options())
-    return network
-
-
-def _load_weights(
-    config: RunConfig, pretrained: str, network: nn.Module, root: Path | None, weights: Path | None
-) -> None:
-    """Published weights from the folder beside the datasets, or from a file that is named; verified by their name.
-
-    The last layer stays as it is if its classes are others. Two networks then differ in that layer alone.
-    """
-    if config.method == "standard_2x":
-        raise ValueError(
-            f"standard_2x adds a second random draw to its weights, in which those of {pretrained} would drown. "
-            "Use standard, or --set pretrained=none."
-        )
-    path = weights or (root or default_root()) / WEIGHTS_FOLDER / pretrained
-    # A file of another name must still be the one that was meant; a name that has the digits is checked anyway.
-    digits = pretrained.rsplit("-", 1)[1].split(".")[0] if weights is not None else None
-    if not path.is_file():
-        raise DataError(
-            f"{path} is missing, the weights that this run begins with. Put the file there (PyTorch publishes its own "
-            "at https://download.pytorch.org/models/), or train from scratch with --set pretrained=none."
-        )
-    head = next(name for name, module in network.named_modules() if module is network.classifier)
-    try:
-        load_pretrained(network, path, head=head, sha256=digits)
-    except (ValueError, OSError) as error:
-        raise DataError(f"{config.network} cannot begin with {path}: {error}") from error
-
-
-@torch.no_grad()
-def _require_fit(name: str, network: nn.Module, image: Tensor) -> None:
-    """Refuse a network that cannot take these images before a run has begun with it."""
-    try:
-        with evaluation_mode(network):
-            network(image)
-    except (ValueError, RuntimeError) as error:
-        shape = " × ".join(map(str, image.shape[1:]))
-        raise ValueError(f"{name} cannot take images of {shape} ({error}) Choose another network.") from error
 
 
 def prepare_method(
@@ -363,15 +244,15 @@ def prepare_method(
     root: Path | None = None,
     weights: Path | None = None,
 ) -> Method:
-    """The method with its networks and optimizers.
+    """Build the method with its networks and optimizers.
 
     Args:
-        config, data, device: What to train, on what, where.
-        generator: The method's own stream.
-        root: Where datasets lie, and weights to begin with beside them.
-        weights: The file of weights to begin with, if it lies elsewhere.
+        config, data, device: The run.
+        generator: The method's random stream.
+        root: Folder of datasets, with pretrained weights in its folder `weights`.
+        weights: File of pretrained weights, if it lies elsewhere.
     """
-    # A graph reads the learning rate from device memory.
+    # A CUDA graph reads the learning rate from device memory.
     rate: Any = torch.tensor(config.learning_rate, device=device) if device.type == "cuda" else config.learning_rate
     setup = Setup(
         network=lambda number: prepare_network(config, data, number, device, root, weights),
@@ -388,19 +269,97 @@ def prepare_method(
 
 
 def _source(config: RunConfig, data: Data, device: torch.device) -> Callable[[], Source] | None:
-    """The training images for methods that draw by themselves, if they are images in memory."""
+    """Return what builds the images for methods that draw their own batches; None unless images are in memory."""
     if not isinstance(data.train, Tensor) or data.train.ndim != 4:
         return None
-    augmenter = partial(Augmenter, data.train, augmentation(config), data.normalisation.mean, data.normalisation.std)
+    images = data.train
 
-    def source() -> TrainingImages:  # for other methods nothing is made
+    def source() -> TrainingImages:
         return TrainingImages(
-            augmenter(),
+            Augmenter(images, augmentation(config), data.normalisation.mean, data.normalisation.std),
             torch.from_numpy(data.parts.train),
             memory_format=memory_format(device),
-            batch_size=at_once(config, data.train, device),
+            batch_size=inference_batch_size(config, images, device),
             bf16=config.precision == "bfloat16",
             captured=device.type == "cuda",
         )
 
     return source
+
+
+# Networks -------------------------------------------------------------------------------------------------------------
+
+WEIGHTS_FOLDER = "weights"  # in the folder of datasets
+
+
+def prepare_network(
+    config: RunConfig, data: Data, number: int, device: torch.device, root: Path | None, weights: Path | None
+) -> nn.Module:
+    """Build one network of a run on its device; each `number`, from 0, has its own random weights."""
+    shape = image_shape(config, data.train)
+    with global_torch_stream(config.seed, f"network-{number}"):
+        network = build_network(config, shape, data.num_classes)
+    if config.pretrained is not None:
+        _load_weights(config, config.pretrained, network, root, weights)
+    network.to(device)
+    for parameter in network.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=memory_format(device))
+    _check_forward(config.network, network, torch.zeros(1, *shape, device=device))
+    if config.compiled:
+        network.compile(**compile_options())
+    return network
+
+
+def build_network(config: RunConfig, shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Build a network with weights from torch's global generator.
+
+    Args:
+        config: The run.
+        shape: Input shape: channels × height × width, or the number of features.
+        num_classes: Number of outputs.
+    """
+    options = {"num_classes": num_classes, "in_channels": shape[0]}
+    if config.stem_padding is not None:
+        options["stem_padding"] = config.stem_padding
+    if "image_size" in inspect.signature(NETWORKS[config.network]).parameters and len(shape) == 3:
+        options["image_size"] = shape[1]
+    return build(config.network, **options)
+
+
+def _load_weights(
+    config: RunConfig, pretrained: str, network: nn.Module, root: Path | None, weights: Path | None
+) -> None:
+    """Load published weights and verify them by the digits in their name.
+
+    The last layer keeps its random weights if its classes are others. Two networks then differ only in that layer.
+    """
+    if config.method == "standard_2x":
+        raise ValueError(
+            f"standard_2x adds a second random draw to its weights, which would drown those of {pretrained}. "
+            "Use standard, or --set pretrained=none."
+        )
+    path = weights or (root or default_root()) / WEIGHTS_FOLDER / pretrained
+    # A file under another name must still have the content that the configuration names.
+    digits = pretrained.rsplit("-", 1)[1].split(".")[0] if weights is not None else None
+    if not path.is_file():
+        raise DataError(
+            f"{path} is missing: this run starts from these weights. Put the file there (PyTorch publishes its own at "
+            "https://download.pytorch.org/models/), or train from scratch with --set pretrained=none."
+        )
+    head = next(name for name, module in network.named_modules() if module is network.classifier)
+    try:
+        load_pretrained(network, path, head=head, sha256=digits)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{config.network} cannot start from {path}: {error}") from error
+
+
+@torch.no_grad()
+def _check_forward(name: str, network: nn.Module, image: Tensor) -> None:
+    """Raise ValueError if the network cannot take these images, before the run begins."""
+    try:
+        with evaluation_mode(network):
+            network(image)
+    except (ValueError, RuntimeError) as error:
+        shape = " × ".join(map(str, image.shape[1:]))
+        raise ValueError(f"{name} cannot take images of {shape} ({error}) Choose another network.") from error

@@ -1,148 +1,150 @@
-"""The paper's recipe for each dataset, as plain data: whoever only wants to know need not load what trains by it.
+"""Default settings of a run: the paper's for each published dataset, others by the size of a user's own data.
 
-How SELF and DivideMix are run on each dataset, where the paper that they are compared in says nothing.
-
-SELF: iterations of 100 epochs and then 40 on CIFAR images, the others in proportion. DivideMix: its authors' recipe for
-CIFAR images, at a batch of twice their 64 because a batch stands for a labelled and an unlabelled half. What they have
-no dataset for is treated as CIFAR-10, with the run's own schedule. Digits were tried out by noisy validation accuracy.
-
-How to train on data that nobody has tuned for: defaults from their size alone, made for two CPU cores.
-
-Nothing here assumes a share of wrong labels. Whoever knows more says so with `--network` and `--set`.
-
-What each method starts from, by dataset and noise: the paper's choices, or where it is silent its authors'.
+Where the paper is silent, the defaults of a method are those of its own authors. A dataset that they did not use is
+treated as the most similar one that they did, CIFAR-10 if in doubt. Defaults for user data never assume a noise rate.
 """
 
 import dataclasses
+import inspect
 from typing import Any
 
+from tnlpad.data.cifar_n import wrong_label_share
 from tnlpad.data.own import DataShape
 from tnlpad.methods import METHODS
 from tnlpad.methods.tnlpad import TnlpadConfig
+from tnlpad.networks import NETWORKS
 from tnlpad.noise.spec import NoiseSpec
+from tnlpad.paper import cells
 
+# Published datasets ---------------------------------------------------------------------------------------------------
+
+COMMON_DEFAULTS: dict[str, Any] = {
+    "batches_per_epoch": None,
+    "decay_takes_effect": "in",
+    # The paper does not say which it used for Clothing1M. Noisy, as for its other datasets.
+    "validation": "noisy",
+    "validation_fraction": 0.1,
+    "subset": None,
+    "resize": None,
+    "crop": None,
+    "cutout": 0,
+    "instance_inputs": "raw",
+    "legacy_streams": False,
+    "precision": "float32",
+    "compiled": False,
+    "patience": None,
+}
 PAPER = {"epochs": 100, "learning_rate": 0.01, "decay": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
 CIFAR = {"batch_size": 64, "milestones": (40, 80), "crop_padding": 4, "flip": True, **PAPER}
-PLAIN = {"batch_size": 32, "milestones": (10, 20), "crop_padding": 0, "flip": False, **PAPER}
-PHOTOGRAPHS = {"network": "imagenet_resnet50", "batch_size": 32, "crop_padding": 0, "flip": True, **PAPER}
-DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
-    "mnist": {"network": "lenet", **PLAIN},
-    "fashion_mnist": {"network": "resnet18", **PLAIN},
-    "cifar10": {"network": "resnet18", **CIFAR},
-    "cifar100": {"network": "resnet50", **CIFAR},
-    "cifar10n": {"network": "resnet18", **CIFAR},
-    "cifar100n": {"network": "resnet50", **CIFAR},
-    # Of epochs, weight decay, decays and augmentation the paper says nothing: those of CIFAR, and the usual crop.
-    "food101": {**PHOTOGRAPHS, "learning_rate": 0.001, "milestones": (40, 80), "resize": 128, "crop": 112},
-    # The paper's, but for the augmentation, of which it says nothing. It begins with weights from ImageNet.
+GRAY = {"batch_size": 32, "milestones": (10, 20), "crop_padding": 0, "flip": False, **PAPER}
+PHOTOGRAPHS = {"batch_size": 32, "crop_padding": 0, "flip": True, **PAPER, "learning_rate": 0.001}
+_RECIPES: dict[str, dict[str, Any]] = {
+    "mnist": GRAY,
+    "fashion_mnist": GRAY,
+    "cifar10": CIFAR,
+    "cifar100": CIFAR,
+    "cifar10n": CIFAR,
+    "cifar100n": CIFAR,
+    # The paper gives no epochs, weight decay, milestones or augmentation: those of CIFAR, and the usual crop.
+    "food101": {**PHOTOGRAPHS, "milestones": (40, 80), "resize": 128, "crop": 112},
+    # The paper's, except for the augmentation, which it does not give.
     "clothing1m": {
         **PHOTOGRAPHS,
         "epochs": 20,
-        "learning_rate": 0.001,
         "milestones": (6,),
         "weight_decay": 5e-3,
         "resize": 256,
         "crop": 224,
     },
-    # Not in the paper: small enough for every test, long enough to memorise.
-    "digits": {
-        "network": "small_cnn",
-        **PLAIN,
-        "batch_size": 64,
-        "epochs": 60,
-        "milestones": (46,),
-    },
+    # Not in the paper: small enough for every test, long enough to memorise wrong labels.
+    "digits": {**GRAY, "batch_size": 64, "epochs": 60, "milestones": (46,)},
 }
-C2 = {
-    "mnist": 2.0,
-    "fashion_mnist": 1.5,
-    "cifar10": 0.6,
-    "cifar100": 0.2,
-    "cifar10n": 0.8,
-    "cifar100n": 0.2,
-    "food101": 0.8,
-    "clothing1m": 0.8,
-    "digits": 0.5,  # by `tnlpad tune` at 40 % symmetric noise, as JoCoR's λ in method_recipes.py
+# CIFAR-100N is not in the paper: as CIFAR-100.
+_NETWORKS = {**cells.NETWORKS, "cifar100n": cells.NETWORKS["cifar100"]}
+C2 = {**cells.C2, "cifar100n": cells.C2["cifar100"]}
+DATASET_DEFAULTS = {name: {"network": _NETWORKS[name], **recipe} for name, recipe in _RECIPES.items()}
+# The ImageNet weights that were common when the paper appeared; resnet50-11ad3fa6.pth comes from a stronger recipe.
+PRETRAINED = {("clothing1m", "imagenet_resnet50"): "resnet50-0676ba61.pth"}
+# Published labels that are partly wrong: the noise rate that methods may assume. Clothing1M's was counted on images
+# that have both a clean and a noisy label. Food-101's is unknown, and this is a guess.
+WRONG_AS_PUBLISHED = {
+    "food101": 0.2,
+    "clothing1m": 0.385,
 }
+NEEDS_NOISE_RATE = ("coteaching", "coteaching_plus", "jocor", "sigua", "cnlcu", "cnlcu_hard", "cdr")
+PAPER_LABEL_SETS = ("random1", "random2", "random3", "worse")  # of CIFAR-10N
 
+# User data, for two CPU cores -----------------------------------------------------------------------------------------
+
+MIN_PIXELS, MAX_PIXELS = 8, 64  # side to which image files are resized
+STREAMED_BYTES = 1 << 32  # image files that need more memory are read again in every epoch
+RESIZE_MARGIN = 8 / 7  # side of a streamed image, relative to its crop: as 256 to 224
+SAMPLES_SEEN = 150_000  # over all epochs, within the limits of the next line
+MIN_EPOCHS, MAX_EPOCHS = 20, 100
+DECAY_AFTER = 0.75  # share of the epochs
+MAX_SCORED_EPOCHS = 50  # approximately: longer runs score the samples in every second epoch, or every third, ...
+LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03, "mlp": 0.03}
+# γ is released in the epoch t in which its penalty t^(−c2) falls below ‖ḡ‖, the norm of the averaged gradient.
+# benchmarks/own_defaults.py chose c2 and the learning rates by noisy validation accuracy. A c2 derived from that epoch,
+# from an estimated noise rate, or from both, was not significantly better than a constant and needs a first training;
+# docs/own_data.md has the numbers.
+OWN_C2 = 0.3
+
+# Methods --------------------------------------------------------------------------------------------------------------
 
 SELF, DIVIDEMIX = ("self", "self+tnlpad"), ("dividemix", "dividemix+tnlpad")
-FROM_CLASS_TO_CLASS = ("asymmetric", "pairflip")
 CIFAR_DATASETS = ("cifar10", "cifar100", "cifar10n", "cifar100n")
-CIFAR_DIVIDEMIX: dict[str, Any] = {
+GRAY_DATASETS = ("mnist", "fashion_mnist", "digits")
+SIMILAR_CLASSES = ("asymmetric", "pairflip")  # kinds of noise that confuse a class with one other
+# SELF: iterations of 100 epochs and then 40. Digits were tuned by noisy validation accuracy, for DivideMix as well.
+SELF_RUNS: dict[str, dict[str, Any]] = {
+    **{name: {"epochs": 220} for name in CIFAR_DATASETS},
+    "digits": {"milestones": (20,)},
+}
+# DivideMix: its authors' recipe, at twice their batch of 64 since half of a batch is labelled and half is not.
+_DIVIDEMIX_CIFAR: dict[str, Any] = {
     "batch_size": 128,
     "epochs": 300,
     "learning_rate": 0.02,
-    "milestones": (151,),  # "from epoch 150", of epochs that count from 0
+    "milestones": (151,),  # "from epoch 150", counted from 0
     "weight_decay": 5e-4,
+}
+DIVIDEMIX_RUNS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(CIFAR_DATASETS, _DIVIDEMIX_CIFAR),
+    "digits": {"epochs": 30, "milestones": (23,)},
+}
+# The first epoch of Co-teaching+'s second phase; others: a fifth of the epochs.
+COTEACHING_PLUS_START = {
+    "mnist": 0,
+    "fashion_mnist": 5,
+    "cifar100": 5,
+    "cifar100n": 5,
+    "food101": 5,
+    "digits": 20,
+}
+# λ of JoCoR. Digits: by `tnlpad tune` at 40 % symmetric noise.
+CO_LAMBDA = {
+    "mnist": 0.95,
+    "fashion_mnist": 0.9,
+    "cifar100": 0.85,
+    "cifar100n": 0.85,
+    "food101": 0.85,
+    "digits": 0.5,
 }
 
 
-def run_defaults(method: str, dataset: str) -> dict[str, Any]:
-    """What of a run's recipe is another for this method."""
-    if method in SELF:
-        own: dict[str, dict[str, Any]] = {
-            **{name: {"epochs": 220} for name in CIFAR_DATASETS},
-            "digits": {"milestones": (20,)},
-        }
-    elif method in DIVIDEMIX:
-        own = {**dict.fromkeys(CIFAR_DATASETS, CIFAR_DIVIDEMIX), "digits": {"epochs": 30, "milestones": (23,)}}
-    else:
-        return {}
-    return own.get(dataset, {})
-
-
-def option_defaults(method: str, dataset: str, spec: NoiseSpec) -> dict[str, Any]:
-    """The method's own options where they depend on dataset or noise."""
-    if method in SELF:
-        return {"ema_decay": 0.97, "consistency_rampup": 2} if dataset == "digits" else {}
-    if method in DIVIDEMIX:
-        rate, hundred = spec.noise_rate or 0.0, dataset.startswith("cifar100")
-        options = {
-            "warmup_entropy": spec.kind in FROM_CLASS_TO_CLASS,
-            "lambda_u": _lambda_u(hundred, spec),
-            "warmup_epochs": 30 if hundred else 10,
-            "averaged_losses": 5 if rate >= 0.9 else 1,
-        }
-        return options | ({"warmup_epochs": 5, "rampup_epochs": 8} if dataset == "digits" else {})
-    return {}
-
-
-def _lambda_u(hundred: bool, spec: NoiseSpec) -> float:
-    """As the authors chose it from the rate of symmetric noise, of which they have 20, 50, 80 and 90 %.
-
-    Theirs are shares of labels drawn anew, of which every tenth stays right: 20 % are 18 % wrong ones. Labels
-    whose noise has no rate, such as people's, are treated as at a low one.
-    """
-    rate = spec.noise_rate or 0.0
-    if hundred:
-        return 25.0 if rate < 0.35 else 150.0
-    if spec.kind in FROM_CLASS_TO_CLASS or rate < 0.35:
-        return 0.0
-    return 50.0 if rate >= 0.9 else 25.0
-
-
-SMALLEST, LARGEST = 8, 64  # pixels to which image files are brought
-STREAMED_BYTES = 1 << 32  # what takes more memory than this is read from its files again in every epoch
-MARGIN = 8 / 7  # of a streamed image to the part cut out of it, as 256 to 224
-SAMPLES_SEEN = 150_000  # over all epochs, between the fewest and the most of them
-FEWEST_EPOCHS, MOST_EPOCHS = 20, 100
-DECAY_AFTER = 0.75  # of all epochs
-MOST_LOOKS = 50  # at every sample, about: more epochs than that are not all looked at
-LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03, "mlp": 0.03}
-# γ is released in the epoch t at which its penalty t^(−c2) falls below ‖ḡ‖, the norm of the averaged gradient.
-# benchmarks/own_defaults.py chose this and the rates above by noisy validation accuracy. c2 by that release time, by an
-# estimated noise rate, or by both, was no better there than a constant by more than chance, and would cost a first
-# training; docs/own_data.md has the numbers.
-OWN_C2 = 0.3
+def dataset_defaults(dataset: str | DataShape) -> dict[str, Any]:
+    """Return the recipe of a published dataset, or one for user data of this shape."""
+    return DATASET_DEFAULTS[dataset] if isinstance(dataset, str) else own_recipe(dataset)
 
 
 def own_recipe(shape: DataShape) -> dict[str, Any]:
-    """What `tnlpad.runs.recipes` has for published datasets."""
-    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(SAMPLES_SEEN / max(1, shape.samples))))
-    size, streamed = image_size(shape), _streamed(shape)
-    network = _network(shape, size)
-    # What is gray may be writing, where a mirrored letter is another one.
+    """Choose network, epochs, rates and augmentation by the size of the data."""
+    epochs = min(MAX_EPOCHS, max(MIN_EPOCHS, round(SAMPLES_SEEN / max(1, shape.samples))))
+    size = image_size(shape)
+    streamed = shape.kind == "files" and shape.samples * shape.channels * size**2 > STREAMED_BYTES
+    network = _own_network(shape, size)
+    # Gray images may show writing, and a mirrored letter is a different one.
     photographs = shape.kind != "features" and shape.channels == 3
     return {
         "network": network,
@@ -153,115 +155,125 @@ def own_recipe(shape: DataShape) -> dict[str, Any]:
         "decay": 0.1,
         "momentum": 0.9,
         "weight_decay": 1e-3,
-        "resize": (round(size * MARGIN) if streamed else size) if shape.kind == "files" else None,
+        "resize": (round(size * RESIZE_MARGIN) if streamed else size) if shape.kind == "files" else None,
         "crop": size if streamed else None,
         "crop_padding": size // 8 if photographs and not streamed else 0,
         "flip": photographs,
     }
 
 
-def looks_every(epochs: int) -> int:
-    """After how many epochs every sample is looked at, for its scores."""
-    return max(1, epochs // MOST_LOOKS)
-
-
 def image_size(shape: DataShape) -> int:
-    """Pixels of the square that a network sees: as they are in memory, up to 64 from files."""
-    if shape.kind != "files":
-        return shape.height
-    return min(LARGEST, max(SMALLEST, shape.height))
+    """Return the height of the network's input in pixels; image files are resized to 8 to 64."""
+    return min(MAX_PIXELS, max(MIN_PIXELS, shape.height)) if shape.kind == "files" else shape.height
 
 
-def _streamed(shape: DataShape) -> bool:
-    return shape.kind == "files" and shape.samples * shape.channels * image_size(shape) ** 2 > STREAMED_BYTES
-
-
-def _network(shape: DataShape, size: int) -> str:
+def _own_network(shape: DataShape, size: int) -> str:
     if shape.kind == "features":
         return "mlp"
     sides = (shape.height, shape.width) if shape.kind == "images" else (size, size)
-    return "small_cnn" if all(SMALLEST // 2 < side <= SMALLEST for side in sides) else "small_resnet"
+    return "small_cnn" if all(MIN_PIXELS // 2 < side <= MIN_PIXELS for side in sides) else "small_resnet"
 
 
-# Where labels are wrong as published, the share that methods may assume. Clothing1M's comes from the images that have
-# a label of both kinds; Food-101's nobody knows, and this is a guess.
-WRONG_AS_PUBLISHED = {
-    "food101": 0.2,
-    "clothing1m": 0.385,
-    # Counted by the authors of CIFAR-N, who had people label images that have labels.
-    "cifar10n aggregate": 0.0901,
-    "cifar10n random1": 0.1723,
-    "cifar10n random2": 0.1812,
-    "cifar10n random3": 0.1764,
-    "cifar10n worse": 0.4021,
-    "cifar100n fine": 0.4020,
-}
-# Not in the paper: what each method's authors use, with the datasets that they do not have treated as the nearest one.
-# For those not named it is CIFAR-10, whose epochs are taken as shares of 100: a run may be too short for them.
-COTEACHING_PLUS_START = {
-    "mnist": 0,
-    "fashion_mnist": 5,
-    "cifar100": 5,
-    "cifar100n": 5,
-    "food101": 5,
-    "digits": 20,
-}
-CO_LAMBDA = {  # of JoCoR
-    "mnist": 0.95,
-    "fashion_mnist": 0.9,
-    "cifar100": 0.85,
-    "cifar100n": 0.85,
-    "food101": 0.85,
-    "digits": 0.5,
-}
-GRAY = ("mnist", "fashion_mnist", "digits")
+def scoring_interval(epochs: int) -> int:
+    """Return after how many epochs the samples of user data are scored."""
+    return max(1, epochs // MAX_SCORED_EPOCHS)
+
+
+def network_defaults(network: str, dataset: str, protocol: str) -> dict[str, Any]:
+    """Return the padding of the stem, as usual or as in the authors' code, and the pretrained weights."""
+    has_stem = "stem_padding" in inspect.signature(NETWORKS[network]).parameters
+    padding = 0 if protocol == "authors" else 1
+    return {"stem_padding": padding if has_stem else None, "pretrained": PRETRAINED.get((dataset, network))}
+
+
+def device_defaults(device: str, network: str) -> dict[str, Any]:
+    """Return precision and compilation for a GPU."""
+    if not device.startswith("cuda"):
+        return {}
+    # LeNet's layers are too small for tensor cores, and have fused kernels in float32.
+    return {"precision": "float32" if network == "lenet" else "bfloat16", "compiled": True}
+
+
+def run_defaults(method: str, dataset: str) -> dict[str, Any]:
+    """Return the fields of a run that a method changes on this dataset."""
+    runs = SELF_RUNS if method in SELF else DIVIDEMIX_RUNS if method in DIVIDEMIX else {}
+    return runs.get(dataset, {})
 
 
 def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec, epochs: int) -> dict[str, Any]:
-    """Its own configuration, for a recipe of so many epochs."""
-    options = dataclasses.asdict(METHODS[method].config()) | option_defaults(method, dataset, spec)
+    """Return the method's own options for this dataset and noise, and for a run of so many epochs."""
+    options = dataclasses.asdict(METHODS[method].config())
+    heavy = (spec.noise_rate or 0.0) >= 0.8
     if _decomposes(method):
         options["c2"] = C2.get(dataset, OWN_C2)
         if protocol == "authors":
             options["judge_by"] = "sigma_chosen_by_w"
+    if method in SELF and dataset == "digits":
+        options |= {"ema_decay": 0.97, "consistency_rampup": 2}
+    elif method in DIVIDEMIX:
+        options |= _dividemix_options(dataset, spec)
     elif method == "coteaching_plus":
         options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, epochs // 5)
     elif method == "jocor":
-        heavy = dataset in ("cifar10", "cifar10n") and (spec.noise_rate or 0.0) >= 0.8
-        options["co_lambda"] = 0.65 if heavy else CO_LAMBDA.get(dataset, options["co_lambda"])
+        by_dataset = CO_LAMBDA.get(dataset, options["co_lambda"])
+        options["co_lambda"] = 0.65 if heavy and dataset in ("cifar10", "cifar10n") else by_dataset
     elif method == "adacorr":
-        options["start_epoch"] = start = _adacorr_start(dataset, spec, epochs)
-        options["update_epoch"] = start + (5 if dataset in GRAY else max(1, epochs // 20))
-    elif method == "sigua" and dataset in GRAY and spec.kind == "pairflip":
+        options["start_epoch"] = start = _adacorr_start(dataset, heavy or spec.kind == "asymmetric", heavy, epochs)
+        options["update_epoch"] = start + (5 if dataset in GRAY_DATASETS else max(1, epochs // 20))
+    elif method == "sigua" and dataset in GRAY_DATASETS and spec.kind == "pairflip":
         options |= {"sigua_scale": 0.001, "sigua_rate": 0.7}
     return options
 
 
-def _adacorr_start(dataset: str, spec: NoiseSpec, epochs: int) -> int:
-    """Earlier where wrong labels are learnt early: by the gray datasets, from similar classes, under heavy noise."""
-    heavy = (spec.noise_rate or 0.0) >= 0.8
-    if dataset in GRAY:
-        return 5 if heavy or spec.kind == "asymmetric" else 10
+def _dividemix_options(dataset: str, spec: NoiseSpec) -> dict[str, Any]:
+    """Return options by noise rate; noise without one, such as people's, counts as a low rate.
+
+    The authors chose λ_u at 20, 50, 80 and 90 % symmetric noise. Theirs are shares of labels that are drawn again, of
+    which every tenth stays right: their 20 % are 18 % wrong labels.
+    """
+    rate, hundred_classes = spec.noise_rate or 0.0, dataset.startswith("cifar100")
+    if hundred_classes:
+        lambda_u = 25.0 if rate < 0.35 else 150.0
+    elif spec.kind in SIMILAR_CLASSES or rate < 0.35:
+        lambda_u = 0.0
+    else:
+        lambda_u = 50.0 if rate >= 0.9 else 25.0
+    return {
+        "warmup_entropy": spec.kind in SIMILAR_CLASSES,
+        "lambda_u": lambda_u,
+        "warmup_epochs": 30 if hundred_classes else 10,
+        "averaged_losses": 5 if rate >= 0.9 else 1,
+        **({"warmup_epochs": 5, "rampup_epochs": 8} if dataset == "digits" else {}),
+    }
+
+
+def _adacorr_start(dataset: str, memorised_early: bool, heavy: bool, epochs: int) -> int:
+    if dataset in GRAY_DATASETS:
+        return 5 if memorised_early else 10
     if dataset.startswith("cifar100") or dataset == "food101":
         return 30 if heavy else 25
-    return epochs // (5 if heavy or spec.kind == "asymmetric" else 4)
+    return epochs // (5 if memorised_early else 4)
 
 
 def options_for_weights(method: str, pretrained: str | None) -> dict[str, Any]:
-    """What goes with pretrained weights: no random γ, in which all that they know would drown."""
+    """Return γ's initialisation: 0 beside pretrained weights, since a random γ would drown what they encode."""
     if not _decomposes(method):
         return {}
     return {"init": METHODS[method].config().init if pretrained is None else "zero"}
 
 
 def _decomposes(method: str) -> bool:
-    """TNLPAD, alone or in a combination."""
+    """Whether this is TNLPAD, alone or in a combination."""
     return issubclass(METHODS[method].config, TnlpadConfig)
 
 
 def assumed_rate(method: str, dataset: str, spec: NoiseSpec) -> float | None:
-    """The share of wrong labels that a method may assume; None if nobody knows."""
+    """Return the noise rate that a method may assume; None if it is unknown."""
+    if spec.human is not None:
+        # The rate is part of a run's id. Beyond the paper's runs, only methods that use the rate record it.
+        recorded = method in NEEDS_NOISE_RATE or spec.human in PAPER_LABEL_SETS
+        return wrong_label_share(dataset, spec.human) if recorded else None
     if spec.noise_rate is None:
-        return WRONG_AS_PUBLISHED.get(f"{dataset} {spec.human}" if spec.human else dataset)
+        return WRONG_AS_PUBLISHED.get(dataset)
     # The authors of JoCoR halve it for asymmetric noise, where half of the classes keep their labels.
     return spec.noise_rate / 2 if method == "jocor" and spec.kind == "asymmetric" else spec.noise_rate

@@ -1,11 +1,4 @@
-"""Compiled code is made once: by the first of several runs of a kind, for those after it and for those beside it.
-
-A worker's next run takes over what its last one compiled. And of processes that start together one goes ahead, on all
-cores, while the others wait: they find its kernels in torch's cache on disk. Without that twenty of them would compile
-the same kernels twenty times over.
-
-Carries a run to its end: prepared, trained, shipped and recorded, from wherever it stands.
-"""
+"""Carry out a run: prepare, train or resume, and record."""
 
 import os
 import platform
@@ -25,66 +18,22 @@ from filelock import FileLock, Timeout
 
 from tnlpad import __version__
 from tnlpad.atomic_files import write_by_rename
-from tnlpad.data.own import OwnDataset
+from tnlpad.data.own import DataShape, OwnDataset
 from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.errors import DataError
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
-from tnlpad.runs.config import RunConfig, command, departures
-from tnlpad.runs.devices import available_cores
-from tnlpad.runs.own_data import prepare_own_data, remember, remember_place, require_same
-from tnlpad.runs.prepare import Data, prepare_census, prepare_data, prepare_loader, prepare_method, prepare_sets
+from tnlpad.runs.config import RunConfig, available_cores, command, departures
+from tnlpad.runs.own_data import prepare_own_data, save_location, save_samples
+from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
 from tnlpad.training.measure import Sets
-from tnlpad.training.sample_scores import Census
-
-# What decides over the kernels of a step: runs that agree in it differ only in their numbers.
-COMPILED_BY = (
-    *("dataset", "subset", "method", "network", "batch_size", "precision", "compiled", "stem_padding"),
-    *("validation", "validation_fraction", "resize", "crop", "crop_padding", "flip", "cutout"),
-)
-_compiled_for: tuple[Any, ...] = ()
-
-
-@contextmanager
-def compiling(config: RunConfig) -> Iterator[Callable[[], None]]:
-    """A block that compiles; call what it is given as soon as everything is compiled, which lets the others begin."""
-    global _compiled_for
-    kind = tuple(getattr(config, name) for name in COMPILED_BY)
-    if kind == _compiled_for or not config.compiled:
-        yield lambda: None
-        return
-    if "torch._dynamo" in sys.modules:
-        torch.compiler.reset()  # torch compiles a function for a handful of shapes and then, silently, no more
-    _compiled_for = kind
-    lock = _lock(kind)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        with lock:  # wait for who is ahead, or for its end
-            pass
-        yield lambda: None
-        return
-    from torch._inductor import config as inductor
-
-    try:
-        with inductor.patch(compile_threads=available_cores()):
-            yield lock.release
-    finally:
-        lock.release()
-
-
-def _lock(kind: tuple[Any, ...]) -> FileLock:
-    """In the folder where torch keeps what it compiled, or beside it."""
-    folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or tempfile.gettempdir())
-    folder.mkdir(parents=True, exist_ok=True)
-    user = os.getuid() if hasattr(os, "getuid") else ""  # people share the folder, and not its locks
-    name = sha256(repr((torch.__version__, kind)).encode()).hexdigest()[:16]
-    return FileLock(folder / f"tnlpad-compiling-{user}-{name}.lock")
+from tnlpad.training.sample_scores import SampleStatistics
 
 
 def run(
@@ -97,49 +46,50 @@ def run(
     device: str = "cpu",
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
-    census_every: int | None = None,
+    scoring_interval: int | None = None,
     reporter: Reporter = SILENT,
     on_prepared: Callable[[Method, Data, Sets], None] | None = None,
     on_step: Callable[[int, int, int], None] | None = None,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> RunFolder:
-    """Carry a run to its end, from wherever it stands, and return its folder; a finished one is left as it is, but
-    for where its data lie now.
+    """Start or resume a run and return its folder when it is finished.
+
+    A finished run is not changed, except for the paths of user data that were moved.
 
     Args:
-        config: What to run.
-        out: The folder of all runs.
-        own: The data, for a run on a person's own; they must be those that the run was configured for.
-        root: Where datasets lie.
-        weights: The file of weights to begin with, if it does not lie beside the datasets.
-        device: Where to train.
-        census_every: After every so many epochs look at every sample, and leave scores of each in the folder; without
-            a number there are none. The run's numbers are the same.
-        reporter: Told how far the decoding of own images has come.
-        on_prepared: Told what is about to be trained, for those who look at it after some epoch.
+        config: The run.
+        out: Folder of all runs.
+        own: User data, which must be those that the run was configured for.
+        root: Folder of datasets.
+        weights: File of pretrained weights, if it is not in the folder of datasets.
+        device: Device to train on.
+        scoring_interval: Epochs between evaluations of every sample for its scores; None writes no scores. It does not
+            change the run's numbers.
+        reporter: Shows the progress of decoding images.
+        on_prepared: Called before training with the method, the data and the sets to measure on.
         engine, checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
     """
-    require_same(config, own)
+    _check_data(config, own)
     folder = RunFolder(out / config.run_id)
     if folder.finished:
-        folder.checkpoint_file.unlink(missing_ok=True)  # of a process that was killed after it had written the summary
-        return _found(folder, config, own)
+        folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
+        return _finished(folder, config, own)
     began, place = time.time(), torch.device(device)
-    # Before anything is written: what cannot start leaves no trace.
+    # Prepare before writing anything, so that a run that cannot start leaves no files.
     data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
     loader, streams = prepare_loader(config, data, place)
     sets = prepare_sets(config, data, place)
     method = prepare_method(config, data, streams["method"], place, root, weights)
-    census = None if census_every is None else prepare_census(config, data, place, census_every)
+    statistics = None if scoring_interval is None else prepare_statistics(config, data, place, scoring_interval)
     if on_prepared is not None:
         on_prepared(method, data, sets)
     with folder.lock():
-        if folder.summary_file.exists():  # finished by another process in the meantime
-            return _found(folder, config, own)
+        if folder.summary_file.exists():  # another process has finished it meanwhile
+            return _finished(folder, config, own)
         folder.begin(config.to_json())
         if own is not None:
-            remember(folder.path, own, data)
-        with _repeatable(config.seed, place), compiling(config) as compiled:
+            save_samples(folder.path, own, data)
+        with _deterministic(config.seed, place), compiling(config) as compiled:
 
             def after_epoch(record: Record) -> None:
                 compiled()
@@ -159,115 +109,58 @@ def run(
                     compiled=config.compiled,
                     engine=engine,
                     checkpoint_every_seconds=checkpoint_every_seconds,
-                    census=census,
+                    statistics=statistics,
                     on_step=on_step,
                     on_epoch=after_epoch,
                 )
             except CheckpointError as error:
                 raise RecordError(str(error)) from error
-        _ship(folder, next(iter(method.judged)), trained)
-        if census is not None and census.begun:
-            write_scores(folder.path, _scores(config, data, census))
-        folder.finish(summarise(config, method, trained.history, data, place, time.time() - began))
-        folder.checkpoint_file.unlink(missing_ok=True)  # of no more use, and several times the size of the model
+        _write_model(folder, next(iter(method.judged)), trained)
+        if statistics is not None and statistics.started:
+            write_scores(folder.path, _scores(config, data, statistics))
+        folder.finish(_summary(config, method, trained.history, data, place, time.time() - began))
+        folder.checkpoint_file.unlink(missing_ok=True)  # several times the size of the model, and not needed any more
     return folder
 
 
-def _found(folder: RunFolder, config: RunConfig, own: OwnDataset | None) -> RunFolder:
-    checked(folder, config)
-    if own is not None:
-        remember_place(folder.path, own)
-    return folder
+def _check_data(config: RunConfig, own: OwnDataset | None) -> None:
+    """Raise DataError if these are not the data that the run was configured for."""
+    if config.data is None and own is None:
+        return
+    if config.data is None or own is None:
+        needed = "your own data: give their path" if own is None else f"{config.dataset}: leave out your own data"
+        raise DataError(f"{config.run_id} is a run on {needed}.")
+    if config.data != own.shape:
+        raise DataError(
+            f"{own.source} has changed since {config.run_id} was started: {_difference(config.data, own.shape)}. "
+            "Restore the data to resume the run, or start a new one."
+        )
 
 
-def checked(folder: RunFolder, config: RunConfig) -> RunFolder:
-    """A finished run's folder, if its parts are there and belong together."""
+def _difference(before: DataShape, now: DataShape) -> str:
+    names = ("samples", "validation", "test", "classes", "channels", "height", "width")
+    changes = [
+        f"{name} {getattr(before, name):,} then, {getattr(now, name):,} now"
+        for name in names
+        if getattr(before, name) != getattr(now, name)
+    ]
+    return "; ".join(changes) or "an id, a label or the content of a sample differs"
+
+
+def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None) -> RunFolder:
+    """Check that the records of a finished run are complete and belong to it."""
     folder.check_config(config.to_json())
     finished_summary(folder)
+    if own is not None:
+        save_location(folder.path, own)
     return folder
-
-
-def _ending(config: RunConfig, method: Method, epochs: int) -> str:
-    if epochs == config.epochs:
-        return "at the last epoch"
-    return "by the method" if finished(method) else "by patience"
-
-
-def summarise(
-    config: RunConfig, method: Method, history: list[Record], data: Data, device: torch.device, seconds: float
-) -> dict[str, Any]:
-    """What a table needs of a run, and what is needed to make it again."""
-    best, last = chosen(history), history[-1]
-    keys = ("epoch", "validation_accuracy", "test_accuracy", "judged")
-    return {
-        "run_id": config.run_id,
-        "config": config.to_json(),
-        "settings": departures(config),
-        "chosen": {key: best[key] for key in keys},
-        "last": {key: last[key] for key in keys},
-        "selection": _selection(config, method),
-        "epochs_run": len(history),
-        "stopped": _ending(config, method, len(history)),
-        "samples": data.sizes,
-        "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
-        "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
-        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "versions": {
-            "tnlpad": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy")},
-        },
-        "command": command(config),
-    }
-
-
-def _scores(config: RunConfig, data: Data, census: Census) -> SampleScores:
-    """What the census found, beside what it was about."""
-    counted, index = census.counted(), census.samples.index.cpu().numpy()
-    held_out = np.isin(index, data.parts.validation)
-    return SampleScores(
-        columns={
-            "index": index,
-            "part": np.where(held_out, "validation", "train"),
-            "given": data.noisy.given[index],
-            **counted.numbers,
-        },
-        probabilities=counted.probabilities,
-        class_names=data.class_names,
-        views=counted.views,
-        facts={
-            "run_id": config.run_id,
-            "chosen_epoch": counted.chosen_epoch,
-            "epochs_until_chosen": counted.epochs[0],
-            "epochs_to_end": counted.epochs[1],
-            "every": census.every,
-        },
-    )
-
-
-def _selection(config: RunConfig, method: Method) -> str:
-    rule = f"first epoch of the highest {config.validation} validation accuracy"
-    return (
-        rule if tuple(chosen_by(method)) == tuple(method.reported) else f"{rule} of {' and '.join(chosen_by(method))}"
-    )
-
-
-def _schedule(config: RunConfig) -> Schedule:
-    return Schedule(
-        epochs=config.epochs,
-        learning_rate=config.learning_rate,
-        milestones=config.milestones,
-        decay=config.decay,
-        decay_takes_effect=config.decay_takes_effect,
-        patience=config.patience,
-    )
 
 
 @contextmanager
-def _repeatable(seed: int, device: torch.device) -> Iterator[None]:
-    """Within the block the global generators are the run's own, and convolutions always add up in the same order.
+def _deterministic(seed: int, device: torch.device) -> Iterator[None]:
+    """Within the block the global generators belong to the run, and cuDNN is deterministic and computes in float32.
 
-    And those of float32 are that: left to itself cuDNN rounds their inputs to ten bits.
+    By default cuDNN rounds the inputs of float32 convolutions to TF32.
     """
     before = torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32
     devices = [device] if device.type == "cuda" else []
@@ -282,10 +175,137 @@ def _repeatable(seed: int, device: torch.device) -> Iterator[None]:
             torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = before
 
 
-def _ship(folder: RunFolder, name: str, trained: Trained) -> None:
-    """Write the chosen epoch's network as an ordinary state dict."""
+def _schedule(config: RunConfig) -> Schedule:
+    return Schedule(
+        epochs=config.epochs,
+        learning_rate=config.learning_rate,
+        milestones=config.milestones,
+        decay=config.decay,
+        decay_takes_effect=config.decay_takes_effect,
+        patience=config.patience,
+    )
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def _write_model(folder: RunFolder, name: str, trained: Trained) -> None:
+    """Write the network of the chosen epoch as a plain state dict."""
     from safetensors.torch import save
 
     state = {key: value.contiguous().cpu() for key, value in trained.best.items()}
     epoch = chosen(trained.history)["epoch"]
     write_by_rename(folder.model_file, save(state, {"epoch": str(epoch), "weights": name}))
+
+
+def _scores(config: RunConfig, data: Data, statistics: SampleStatistics) -> SampleScores:
+    result, index = statistics.result(), statistics.samples.index.cpu().numpy()
+    held_out = np.isin(index, data.parts.validation)
+    return SampleScores(
+        columns={
+            "index": index,
+            "part": np.where(held_out, "validation", "train"),
+            "given": data.noisy.given[index],
+            **result.numbers,
+        },
+        probabilities=result.probabilities,
+        class_names=data.class_names,
+        views=result.views,
+        facts={
+            "run_id": config.run_id,
+            "chosen_epoch": result.chosen_epoch,
+            "epochs_until_chosen": result.epochs[0],
+            "epochs_to_end": result.epochs[1],
+            "every": statistics.every,
+        },
+    )
+
+
+def _summary(
+    config: RunConfig, method: Method, history: list[Record], data: Data, device: torch.device, seconds: float
+) -> dict[str, Any]:
+    """Return the results, and everything that is needed to repeat the run."""
+    best, last = chosen(history), history[-1]
+    keys = ("epoch", "validation_accuracy", "test_accuracy", "judged")
+    return {
+        "run_id": config.run_id,
+        "config": config.to_json(),
+        "settings": departures(config),
+        "chosen": {key: best[key] for key in keys},
+        "last": {key: last[key] for key in keys},
+        "selection": _selection(config, method),
+        "epochs_run": len(history),
+        "stopped": _stopped(config, method, len(history)),
+        "samples": data.sizes,
+        "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
+        "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "versions": {
+            "tnlpad": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy")},
+        },
+        "command": command(config),
+    }
+
+
+def _selection(config: RunConfig, method: Method) -> str:
+    rule = f"first epoch of the highest {config.validation} validation accuracy"
+    judges = tuple(chosen_by(method))
+    return rule if judges == tuple(method.reported) else f"{rule} of {' and '.join(judges)}"
+
+
+def _stopped(config: RunConfig, method: Method, epochs: int) -> str:
+    if epochs == config.epochs:
+        return "at the last epoch"
+    return "by the method" if finished(method) else "by patience"
+
+
+# Compilation ----------------------------------------------------------------------------------------------------------
+
+# Fields that determine the kernels of a step: runs that agree in them can share compiled code.
+COMPILED_BY = (
+    *("dataset", "subset", "method", "network", "batch_size", "precision", "compiled", "stem_padding"),
+    *("validation", "validation_fraction", "resize", "crop", "crop_padding", "flip", "cutout"),
+)
+_compiled_for: tuple[Any, ...] = ()
+
+
+@contextmanager
+def compiling(config: RunConfig) -> Iterator[Callable[[], None]]:
+    """Compile each kind of run once, within the block; call the yielded function when everything is compiled.
+
+    A worker's next run of the same kind reuses its compiled code. Of processes that start together one compiles, on all
+    cores, while the others wait for it. They then find its kernels in torch's cache on disk.
+    """
+    global _compiled_for
+    kind = tuple(getattr(config, name) for name in COMPILED_BY)
+    if kind == _compiled_for or not config.compiled:
+        yield lambda: None
+        return
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()  # torch silently stops compiling a function after a handful of shapes
+    _compiled_for = kind
+    lock = _compile_lock(kind)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with lock:  # wait until the other process has compiled, or died
+            pass
+        yield lambda: None
+        return
+    from torch._inductor import config as inductor
+
+    try:
+        with inductor.patch(compile_threads=available_cores()):
+            yield lock.release
+    finally:
+        lock.release()
+
+
+def _compile_lock(kind: tuple[Any, ...]) -> FileLock:
+    folder = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    user = os.getuid() if hasattr(os, "getuid") else ""  # users share the folder, but cannot open each other's locks
+    name = sha256(repr((torch.__version__, kind)).encode()).hexdigest()[:16]
+    return FileLock(folder / f"tnlpad-compiling-{user}-{name}.lock")

@@ -1,35 +1,37 @@
-"""A command line's text as the value of a field, by the field's type; and the nearest name to one that is unknown."""
+"""Settings by name: text from a command line becomes the value of a typed field, and back."""
 
+import inspect
 import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Literal
 
-from tnlpad import suggestions as names
+from tnlpad import suggestions
 
 
 def check_name(what: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that is not known."""
+    """Raise ValueError for an unknown name."""
     if name not in (every := list(known)):
         raise ValueError(f"{what}={name!r} is unknown{nearest(name, every)} There are: {', '.join(every)}.")
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """The end of a sentence that names what was probably meant."""
-    meant = names.nearest(word, known)
+    """Return the end of a sentence about an unknown word, with the known word that is most similar to it."""
+    meant = suggestions.nearest(word, known)
     return f"; did you mean {meant}?" if meant else "."
 
 
 def read(key: str, value: Any, hint: Any) -> Any:
-    """A command line's text as a field's type; other values are taken if they are of that type."""
+    """Convert text to the type of a field; other values must already have that type."""
     choices = list(hint.__args__) if isinstance(hint, types.UnionType) else [hint]
-    for choice in sorted(choices, key=lambda choice: choice is not type(None)):  # "none" is a text as well
+    for choice in sorted(choices, key=lambda choice: choice is not type(None)):  # before str, which takes "none" too
         try:
             return _read_one(value, choice)
         except (ValueError, TypeError, OverflowError):
             continue
-    raise ValueError(f"{key}={value!r}: must be {' or '.join(map(_words, choices))}.")
+    raise ValueError(f"{key}={value!r}: must be {allowed(hint)}.")
 
 
 def _read_one(value: Any, choice: Any) -> Any:
@@ -48,30 +50,46 @@ def _read_one(value: Any, choice: Any) -> Any:
     return value if choice is str else _number(value, choice)
 
 
-def _number(value: Any, kind: type[int] | type[float]) -> int | float:
-    if isinstance(value, bool):
-        raise TypeError
-    number = kind(value)
-    if not math.isfinite(number) or (isinstance(value, float) and number != value):  # 2.5 is no whole number
-        raise ValueError
-    return number
-
-
 def _one_of(value: Any, known: Mapping[Any, Any]) -> Any:
     if value not in known:
         raise ValueError
     return known[value]
 
 
-def _words(choice: Any) -> str:
-    if typing.get_origin(choice) is Literal:
-        return " or ".join(typing.get_args(choice))
+def _number(value: Any, kind: type[int] | type[float]) -> int | float:
+    if isinstance(value, bool):
+        raise TypeError
+    number = kind(value)
+    if not math.isfinite(number) or (isinstance(value, float) and number != value):  # such as 2.5 for an int
+        raise ValueError
+    return number
+
+
+def allowed(hint: Any) -> str:
+    """Describe the values of a type, such as "a whole number or none"."""
+    if isinstance(hint, types.UnionType):
+        return " or ".join(map(allowed, hint.__args__))
+    if typing.get_origin(hint) is Literal:
+        return " or ".join(typing.get_args(hint))
     kinds = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
-    return kinds.get(choice, "whole numbers separated by commas" if typing.get_origin(choice) is tuple else "text")
+    return kinds.get(hint, "whole numbers separated by commas" if typing.get_origin(hint) is tuple else "text")
 
 
 def as_text(value: Any) -> str:
-    """As `read` reads it."""
-    if isinstance(value, list):
+    """Write a value so that `read` reads it."""
+    if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+@cache
+def field_comments(config: type[Any]) -> Mapping[str, str]:
+    """Return the comment behind each field of a dataclass, inherited fields included."""
+    comments: dict[str, str] = {}
+    for each in reversed(config.__mro__[:-1]):
+        for line in inspect.getsource(each).splitlines():
+            code, _, comment = line.strip().partition("  # ")
+            name = code.partition(":")[0]
+            if name in inspect.get_annotations(each):
+                comments[name] = comment
+    return comments

@@ -1,7 +1,4 @@
-"""The network that a finished run ships, ready to be used: σ, with the inputs' normalisation in front of it.
-
-A shipped network as an ONNX file whose outputs have been compared with torch's.
-"""
+"""The network of a finished run, ready to use: σ, with the normalisation of its inputs in front, or as an ONNX file."""
 
 import json
 import tempfile
@@ -24,7 +21,7 @@ Shape = tuple[int, ...]  # channels × height × width, or the number of feature
 
 
 class Normalised(nn.Module):
-    """Takes pixels from 0 to 1, or features as they are in the data, and gives logits."""
+    """A network with normalisation in front: takes pixels in [0, 1] or unscaled features, and returns logits."""
 
     mean: Tensor
     std: Tensor
@@ -43,15 +40,15 @@ class Normalised(nn.Module):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shipped:
-    """A network with all that is needed to use it.
+    """A network with everything that is needed to use it.
 
     Args:
-        config: Of the run.
+        config: Configuration of the run.
         network: In evaluation mode, normalisation included.
-        class_names: Of its outputs.
-        normalisation: Mean and deviation per channel or feature.
-        shape: Of one input.
-        columns: Names of its features, in their order; none where it takes images.
+        class_names: Names of the outputs.
+        normalisation: Mean and standard deviation per channel or feature.
+        shape: Shape of one input.
+        columns: Names of the features in order; empty if the network takes images.
     """
 
     config: RunConfig
@@ -63,7 +60,7 @@ class Shipped:
 
 
 def load_shipped(folder: RunFolder) -> Shipped:
-    """Rebuild a finished run's network on the CPU and load its weights."""
+    """Build a finished run's network on the CPU and load its weights."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -75,11 +72,10 @@ def load_shipped(folder: RunFolder) -> Shipped:
         network = METHODS[config.method].shipped(lambda _: build_network(config, shape, len(class_names)))
         network.load_state_dict(state)
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or run the run again.") from error
-    ready = Normalised(network, normalisation, shape).eval()
+        raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or train again.") from error
     return Shipped(
         config=config,
-        network=ready,
+        network=Normalised(network, normalisation, shape).eval(),
         class_names=class_names,
         normalisation=normalisation,
         shape=shape,
@@ -102,7 +98,7 @@ def _shape(config: RunConfig) -> Shape:
         return 3, config.crop, config.crop
     if config.data is None:
         shape = find(config.dataset).image_shape
-        assert shape is not None, "images in files are cropped"
+        assert shape is not None, "image files have a crop"
         return shape
     if config.data.kind == "features":
         return (config.data.channels,)
@@ -112,16 +108,16 @@ def _shape(config: RunConfig) -> Shape:
     return config.data.channels, config.resize, config.resize
 
 
-MOST_DIFFERENCE = 1e-4  # of logits, in float32
-COMPARED = 4  # inputs; another number than the export saw, since the size of a batch is free
+MAX_LOGIT_DIFFERENCE = 1e-4  # in float32
+COMPARED_INPUTS = 4  # not the batch size of the export, to check that it is dynamic
 
 
 class ExportError(Exception):
-    """An ONNX file that would not do what the network does."""
+    """The ONNX network computes other logits than torch."""
 
 
 def write_onnx(path: Path, shipped: Shipped) -> float:
-    """Write the file if it gives the same logits as torch, and return the largest difference found."""
+    """Export to ONNX, compare the logits with torch's, write the file, and return the largest difference."""
     import onnx
 
     generator = torch.Generator().manual_seed(0)
@@ -142,12 +138,12 @@ def write_onnx(path: Path, shipped: Shipped) -> float:
         model = onnx.load(file)
         onnx.helper.set_model_props(model, {"class_names": json.dumps(list(shipped.class_names))})
         content = model.SerializeToString()
-    inputs = torch.rand(COMPARED, *shipped.shape, generator=generator)
+    inputs = torch.rand(COMPARED_INPUTS, *shipped.shape, generator=generator)
     difference = _difference(content, shipped, inputs)
-    if not difference <= MOST_DIFFERENCE:
+    if not difference <= MAX_LOGIT_DIFFERENCE:
         raise ExportError(
-            f"the ONNX network's logits differ from torch's by {difference:g}, and {MOST_DIFFERENCE:g} is the most "
-            "that rounding explains. Nothing was written."
+            f"the ONNX network's logits differ from torch's by {difference:g}; rounding explains at most "
+            f"{MAX_LOGIT_DIFFERENCE:g}. Nothing was written."
         )
     write_by_rename(path, content)
     return difference
