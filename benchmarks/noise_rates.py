@@ -28,7 +28,7 @@ import tnlpad
 from benchmarks.machine import leave, machine, versions
 from tnlpad.data import load
 from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.suspects.listing import LEAST_GAIN
+from tnlpad.suspects.listing import MIN_GAIN
 
 SIDE = 8
 NOISES = ("symmetric:0.1", "symmetric:0.3", "symmetric:0.5", "pairflip:0.2", "pairflip:0.4")
@@ -44,7 +44,7 @@ TABLES = ("breast_cancer", "wine", "seven classes", "rare class", "overlapping")
 WITHOUT_MEANING = ("nothing, two classes", "nothing, rare class", "nothing, ten classes")
 EPOCHS = {"images": 15, "tables": 30}
 SURE = 0.9  # what `tnlpad clean` corrects
-GAINS = (-1.0, 0.1, 0.2, LEAST_GAIN, 0.4, 0.6, 0.8, 1.01)
+GAINS = (-1.0, 0.1, 0.2, MIN_GAIN, 0.4, 0.6, 0.8, 1.01)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ def measured(cell: Cell, root: Path | None) -> Found:
         given = make_noisy_labels(noise, dataset=cell.data, labels=clean, num_classes=classes, seed=cell.seed).given
     epochs = EPOCHS["images" if cell.data in IMAGES else "tables"]
     result = tnlpad.fit(samples, given, seed=cell.seed, settings={"epochs": epochs}, device="cpu")
-    ranking, columns = result.judged.ranking, result.judged.scores.columns
+    ranking, columns = result.run.ranking, result.run.scores.columns
     held_out = given[columns["index"][columns["part"] == "validation"]]
     usual = float(np.bincount(held_out).max() / len(held_out))
     wrong = (given != clean)[columns["index"]]

@@ -42,7 +42,7 @@ from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure
 from tnlpad.runs.run import run
-from tnlpad.suspects.ranking import rank
+from tnlpad.suspects.listing import rank
 
 C2 = (0.3, 0.6, 1.0, 2.0)
 MIDDLE_C2 = 1.0
@@ -290,7 +290,7 @@ def piloted(work: Work, cell: Cell) -> Pilot:
         work.runs,
         own=own,
         checkpoint_every_seconds=math.inf,
-        census_every=2,
+        scoring_interval=2,
         on_prepared=lambda method, data, sets: optimizers.extend(method.optimizers),
         on_epoch=lambda record: norms.append(averaged_gradient(optimizers, config.momentum)),
     )

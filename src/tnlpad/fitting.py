@@ -1,15 +1,13 @@
-"""What `tnlpad train DATA` and `tnlpad predict RUN DATA` do, for samples that a program holds.
-
-The same recipe, engine and records: arrays give the run that an .npz file of them would give, under the same name.
-
-Train on samples that a program holds, and see which of their labels are wrong: `tnlpad.fit` and `tnlpad.load`.
+"""Train on samples in memory and find their wrong labels: `tnlpad.fit` and `tnlpad.load`.
 
 >>> import tnlpad
 >>> result = tnlpad.fit(images, labels)  # doctest: +SKIP
 >>> result.noise_rate, result.suspects[0]  # doctest: +SKIP
+>>> kept, cleaned = result.clean()  # doctest: +SKIP
 
-A thin layer: `fit` does what `tnlpad train DATA` does, and the result says what `tnlpad suspects RUN` says. `load`
-gives the result of a run that is finished already.
+`fit` does what `tnlpad train DATA` does, with the same recipe, engine and records: arrays give the run, under the same
+name, that an .npz file of them would give. The result offers what `tnlpad suspects`, `clean` and `predict` do. `load`
+returns the result of a finished run.
 """
 
 import re
@@ -17,8 +15,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
@@ -30,111 +27,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tnlpad.data.own.dataset import IN_MEMORY
-from tnlpad.data.own.objects import open_samples
+from tnlpad.data.own.columns import without
+from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset, ReadOptions
+from tnlpad.data.own.manifest import ids_of, roles_of
+from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
 from tnlpad.networks.pretrained import name_with_hash
-from tnlpad.records.scores import read_data_file
 from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.runs.config import configure
-from tnlpad.runs.devices import device_named
+from tnlpad.runs.config import configure, device_named
 from tnlpad.runs.own_data import keep_samples, trainable_parts
 from tnlpad.runs.predict import class_probabilities, inputs_of_own, wanted_columns
-from tnlpad.runs.recipes import looks_every
+from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
 from tnlpad.runs.shipped import Shipped, load_shipped
-from tnlpad.suspects.listing import JudgedSamples, Suspect, judged
-from tnlpad.training.loop import Record
+from tnlpad.suspects import DEFAULT_FORMATS
+from tnlpad.suspects.clean import (
+    Action,
+    Review,
+    check_review,
+    clean_samples,
+    cleaned_frame,
+    cleaned_labels,
+    read_review,
+)
+from tnlpad.suspects.export import PAGE_FILE, write_suspects
+from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def train_on(
-    data: Any,
-    labels: Any,
-    out: Path,
-    *,
-    label: str | None,
-    ignore: Sequence[str],
-    ids: Sequence[Any] | None,
-    class_names: Sequence[str] | None,
-    method: str,
-    network: str | None,
-    seed: int,
-    settings: Mapping[str, Any],
-    weights: Path | None,
-    device: str,
-    keep_data: bool,
-    on_epoch: Callable[[Record], None] | None,
-) -> RunFolder:
-    """Open the samples, configure the run and carry it to its end, scores included.
-
-    `keep_data` saves the samples beside the run, for commands that open its data again.
-    """
-    own = open_samples(data, labels, label=label, ids=ids, class_names=class_names, ignored=ignore)
-    if own.problems:
-        first = own.problems[0]
-        warnings.warn(
-            f"{len(own.problems):,} samples are left out; sample {first.id[:80]} {first.reason}.", stacklevel=3
-        )
-    for note in own.notes:
-        warnings.warn(f"Note: {note}", stacklevel=3)
-    trainable_parts(own)
-    place = device_named(device)
-    chosen = dict(settings) | _named(weights)
-    config = configure(own.shape, method=method, network=network, seed=seed, device=place, settings=chosen)
-    if keep_data and own.source == IN_MEMORY:
-        own = keep_samples(own, out)
-    return run(
-        config,
-        out,
-        own=own,
-        weights=weights,
-        device=place,
-        census_every=looks_every(config.epochs),
-        on_epoch=on_epoch,
-    )
-
-
-@contextmanager
-def damage_as_data_error() -> Iterator[None]:
-    """What is wrong with a record, as the error that programs know."""
-    try:
-        yield
-    except RecordError as error:
-        raise DataError(str(error)) from error
-
-
-def finished_run(run: Path) -> tuple[RunFolder, str | None]:
-    """Its folder, and the column that had the labels, if that was said."""
-    folder = RunFolder(run)
-    if not folder.finished:
-        state = "is not finished: go on with the command that began it" if folder.begun else "is no folder of a run"
-        raise DataError(f"{run} {state}. Give the folder that `tnlpad train` names, or a result of `fit` with out=.")
-    return folder, (read_data_file(run) or {}).get("label_column")
-
-
-def _named(weights: Path | None) -> dict[str, str]:
-    try:
-        return {} if weights is None else {"pretrained": name_with_hash(weights)}
-    except OSError as error:
-        raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
-
-
-def probabilities(shipped: Shipped, data: Any, label: str | None = None) -> NDArray[np.float32]:
-    """Of every class for every sample; samples that cannot be used are an error, since rows must stay in step.
-
-    Of a table the columns are taken that were trained on. The one called `label` is never one of them.
-    """
-    own = open_samples(data, label=label, labelled=False, columns=wanted_columns(shipped))
-    if own.problems:
-        first = own.problems[0]
-        raise DataError(
-            f"{len(own.problems):,} samples cannot be predicted; sample {first.id[:80]} {first.reason}. Leave them out."
-        )
-    found: NDArray[np.float32] = torch.cat(list(class_probabilities(shipped, inputs_of_own(own, shipped)))).numpy()
-    return found
 
 
 def fit(
@@ -154,63 +74,78 @@ def fit(
     out: str | PathLike[str] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> "Result":
-    """Train a classifier on samples whose labels are partly wrong, and judge every label.
+    """Train a classifier on samples whose labels are partly wrong, and score every label.
 
-    Nothing has to be known about the noise. A tenth of the samples is held out with the labels as they are, and chooses
-    the epoch; a dataset with a validation part of its own uses that. Samples that cannot be used (features that are not
-    finite, unreadable images, no label) are left out with a warning.
+    Nothing has to be known about the noise. A tenth of the samples, or the data's own validation part, is held out with
+    the given labels and chooses the epoch. Samples that cannot be used (features that are not finite, unreadable
+    images, no label) are left out with a warning.
 
     Args:
-        data: What to train on, one of
+        data: The samples, one of
 
             - images: a NumPy array or tensor of 8-bit numbers, or of fractions from 0 to 1, of shape N×H×W, N×H×W×C or
-              N×C×H×W; or a list of Pillow's pictures, of any sizes
-            - features: N×D numbers, on any scale; a table of pandas may hold the labels, in the column `label=`
-            - a torch `Dataset` of (image, label) without augmentation and normalisation, which training does by itself
-            - a Hugging Face `Dataset` or `DatasetDict` with a column of images, or columns of numbers, and `label` or
-              the column `label=`
+              N×C×H×W; or a list of Pillow images of any sizes
+            - features: N×D numbers on any scale; a pandas DataFrame may hold the labels in the column `label=`
+            - a torch `Dataset` of (image, label) without augmentation and normalisation, which training adds
+            - a Hugging Face `Dataset` or `DatasetDict` with a column of images, or columns of numbers, and a label
+              column
             - a path, as `tnlpad train` takes it: an image folder, a CSV or Parquet table, an .npz file, a Hugging Face
               dataset on disk
-        labels: One for each sample, whole numbers or texts; not where the data hold them.
-        label: The column that has them, where a table, a Hugging Face dataset or a path calls it otherwise than
-            `label`: what `--label` takes.
-        ignore: Columns of a table of numbers, in a file or of pandas, not to look at: what `--ignore` takes.
-        ids: Names of the samples, by which the suspects are listed; their places when not given.
-        class_names: What the labels 0, 1, 2 … are called.
-        method, network: As for `tnlpad train`; the network by default goes with the size of the images.
-        seed: Of every random decision.
-        settings: Any other setting by its name, such as {"epochs": 20}: what `--set` takes.
-        weights: A file of weights to begin with, of `network`: .pth, .pt or .safetensors.
+        labels: One whole number or text per sample, unless the data hold them.
+        label: Name of the label column (default: label).
+        ignore: Columns of a table to exclude.
+        ids: Ids of the samples, for the list of suspects (default: their places).
+        class_names: Names of the labels 0, 1, 2 …
+        method, network: As for `tnlpad train`; by default the network fits the size of the images.
+        seed: Random seed.
+        settings: Any other setting by its name, such as {"epochs": 20}.
+        weights: A file of initial weights for `network`: .pth, .pt or .safetensors.
         device: "cpu", "cuda" or "auto".
-        out: The folder for the run's record. The same call with the same folder goes on with a run that was
-            interrupted, and repeats none that is finished; `tnlpad suspects`, `clean`, `predict` and `export` take the
-            run in it. By default a temporary folder that goes away with the result.
-        on_epoch: Told the record of every epoch when it ends.
+        out: Folder for the run (default: a temporary folder, removed with the result). The same call with the same
+            folder resumes an interrupted run and does not repeat a finished one. `tnlpad suspects`, `clean`, `predict`
+            and `export` take the run.
+        on_epoch: Called with the record of each epoch.
 
     Raises:
-        tnlpad.DataError: The data cannot be trained on; the message says what is wrong and what would be right.
+        tnlpad.DataError: The data cannot be trained on; the message says why and what to do.
         ValueError: An argument or a setting is unknown or out of range.
     """
+    excluded = [ignore] if isinstance(ignore, str) else ignore
+    own = open_samples(data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded)
+    if own.problems:
+        first = own.problems[0]
+        warnings.warn(
+            f"{len(own.problems):,} samples are left out; sample {first.id[:80]} {first.reason}.", stacklevel=2
+        )
+    for note in own.notes:
+        warnings.warn(f"Note: {note}", stacklevel=2)
+    trainable_parts(own)
+    given = _given(data, labels, label, excluded, ids)
+    chosen_device = device_named(device)
+    all_settings = dict(settings or {})
+    initial = Path(weights) if weights is not None else None
+    if initial is not None:
+        try:
+            all_settings["pretrained"] = name_with_hash(initial)
+        except OSError as error:
+            raise DataError(f"weights={str(initial)!r}: cannot be read ({error.strerror or error}).") from error
+    config = configure(
+        own.shape, method=method, network=network, seed=seed, device=chosen_device, settings=all_settings
+    )
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
     try:
-        folder = train_on(
-            data,
-            labels,
+        if out is not None and own.source == IN_MEMORY:
+            own = keep_samples(own, place)  # for commands that open the data again
+        folder = run(
+            config,
             place,
-            label=label,
-            ignore=[ignore] if isinstance(ignore, str) else ignore,
-            ids=ids,
-            class_names=class_names,
-            method=method,
-            network=network,
-            seed=seed,
-            settings=settings or {},
-            weights=Path(weights) if weights is not None else None,
-            device=device,
-            keep_data=out is not None,
+            own=own,
+            weights=initial,
+            device=chosen_device,
+            scoring_interval=scoring_interval(config.epochs),
             on_epoch=on_epoch,
         )
-        result = _result(judged(folder), label)
+        result = _result(rank_run(folder), label, own, given)
     except BaseException:
         if out is None:
             shutil.rmtree(place, ignore_errors=True)
@@ -221,29 +156,44 @@ def fit(
 
 
 def load(run: str | PathLike[str]) -> "Result":
-    """The result of a finished run on own data, such as one that `tnlpad train` left; its data are not needed.
+    """Return the result of a finished run on own data, such as one of `tnlpad train`; its data are not needed.
 
     Args:
-        run: Its folder.
+        run: The run folder.
 
     Raises:
         tnlpad.DataError: There is no such run, it is not finished, kept no scores, or is damaged.
     """
-    with damage_as_data_error():
-        folder, label = finished_run(Path(run))
-        return _result(judged(folder), label)
+    folder = RunFolder(Path(run))
+    if not folder.finished:
+        state = "is not finished: repeat the command that started it" if folder.begun else "is not a run folder"
+        raise DataError(f"{run} {state}. Give the folder that `tnlpad train` prints, or `folder` of a result.")
+    try:
+        ranked = rank_run(folder)
+        return _result(ranked, ranked.about.get("label_column"))
+    except RecordError as error:
+        raise DataError(str(error)) from error
 
 
-def _result(found: JudgedSamples, label: str | None) -> "Result":
-    run = found.folder
-    return Result(folder=run.path, summary=run.summary(), shipped=load_shipped(run), judged=found, label=label)
+def _result(
+    ranked: RankedRun, label: str | None, data: OwnDataset | None = None, given: "Given | None" = None
+) -> "Result":
+    return Result(
+        folder=ranked.folder.path,
+        summary=ranked.summary,
+        shipped=load_shipped(ranked.folder),
+        run=ranked,
+        label=label,
+        data=data,
+        given=given,
+    )
 
 
 class Classifier(nn.Module):
-    """σ of a finished run, in evaluation mode; gives logits.
+    """The robust weights σ of a finished run, in evaluation mode; returns logits.
 
-    Takes a tensor N×C×H×W of images of the size trained on, 8-bit or fractions from 0 to 1; of features N×D as they are
-    in the data. Normalisation is inside.
+    Takes images of the size trained on as a tensor N×C×H×W, 8-bit or fractions from 0 to 1, or features N×D as they are
+    in the data. Normalisation is included.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -252,87 +202,112 @@ class Classifier(nn.Module):
         self.eval()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits, one row per sample, in the order of the result's classes."""
+        """Return logits, one row per sample, in the order of the result's classes."""
         fractions = inputs / 255 if inputs.dtype == torch.uint8 else inputs.float()
         logits: Tensor = self.network(fractions)
         return logits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """Samples as they were passed to `fit`, for `Result.clean`: a DataFrame with a label column, or separate labels."""
+
+    ids: Sequence[str]
+    labels: Sequence[Any] | None = None
+    frame: "pd.DataFrame | None" = None
+    column: Any = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """A trained classifier and what it found out about the labels.
+    """A trained classifier, and what it found out about the labels.
 
     Args:
-        folder: The run's record; temporary, unless `fit` was told where to leave it.
-        summary: Of that record: the chosen epoch, its accuracies, the settings.
-        shipped: The network with all that is needed to use it.
-        judged: Every sample's scores.
-        label: The column that had the labels, if `fit` was told: data to predict on may have it too.
+        folder: The run folder; temporary unless `fit` was called with `out`.
+        summary: Content of `summary.json`: the chosen epoch, its accuracies, the settings.
+        shipped: The network, with everything needed to use it.
+        run: Scores and ranking of the samples.
+        label: Name of the label column, if it was given; data to predict on may have it too.
+        data: The samples, unless the result was loaded.
+        given: The samples as they were passed to `fit`, unless the data are a dataset or a path.
     """
 
     folder: Path
     summary: Mapping[str, Any] = field(repr=False)
     shipped: Shipped = field(repr=False)
-    judged: JudgedSamples = field(repr=False)
+    run: RankedRun = field(repr=False)
     label: str | None = field(default=None, repr=False)
+    data: OwnDataset | None = field(default=None, repr=False)
+    given: Given | None = field(default=None, repr=False)
 
     @cached_property
     def model(self) -> Classifier:
-        """σ alone, an ordinary module in evaluation mode; see `Classifier` for what it takes."""
+        """An ordinary module in evaluation mode with the robust weights; see `Classifier` for its inputs."""
         return Classifier(self.shipped.network)
 
     @cached_property
     def classes(self) -> NDArray[Any]:
         """The labels in the order of the model's outputs: whole numbers if all of them are, else texts."""
-        names = self.shipped.class_names
-        whole = all(re.fullmatch("0|-?[1-9][0-9]*", name) for name in names)  # 007 is another label than 7
-        return np.array([int(name) for name in names] if whole else names)
+        return _values(self.shipped.class_names)
 
     @cached_property
     def suspects(self) -> list[Suspect]:
         """Labels that are more likely wrong than right and have a better one to suggest, the most suspicious first."""
-        return self.judged.suspects()
+        return self.run.suspects()
 
     def ranked(self, top: int | None = None) -> list[Suspect]:
-        """The `top` most suspicious samples, or all samples in order of suspicion."""
-        return self.judged.suspects(len(self.judged.scores) if top is None else top)
+        """Return the `top` most suspicious samples, by default all samples in order of suspicion."""
+        return self.run.suspects(len(self.run.scores) if top is None else top)
 
     @property
     def noise_rate(self) -> float:
         """The estimated share of wrong labels."""
-        return self.judged.ranking.estimate.noise_rate
+        return self.run.ranking.estimate.noise_rate
 
     @property
     def noise_rate_interval(self) -> tuple[float, float]:
-        """Where that share probably lies, at 95 %; see docs/own_data.md for what it assumes."""
-        return self.judged.ranking.estimate.noise_rate_interval
+        """The 95 % interval of that share; see docs/own_data.md for its assumptions."""
+        return self.run.ranking.estimate.noise_rate_interval
 
     @property
     def transition(self) -> NDArray[np.float64]:
         """The estimate of transition[i, j] = P(given j | true i), in the order of `classes`."""
-        return self.judged.ranking.estimate.transition
+        return self.run.ranking.estimate.transition
 
     @property
     def validation_accuracy(self) -> float:
-        """The share of held-out samples, with their labels as given, that the chosen epoch's σ gets right."""
+        """The accuracy of the chosen epoch on the given labels of the held-out samples."""
         return float(self.summary["chosen"]["validation_accuracy"])
 
     @property
     def caution(self) -> str | None:
-        """Why the estimates should not be believed, where the network hardly agrees with labels that it never saw."""
-        return self.judged.caution
+        """Why the estimates are unreliable, for example a network that is too weak; else None."""
+        return self.run.caution
 
     def predict_proba(self, data: Any) -> NDArray[np.float32]:
-        """The probability of each class for samples of any kind that `fit` takes; labels are not needed or used."""
-        return probabilities(self.shipped, data, self.label)
+        """Return the probability of each class for samples of any kind that `fit` takes; labels are ignored.
+
+        Raises:
+            tnlpad.DataError: Samples cannot be used. None is left out, so that rows stay aligned with the data.
+        """
+        own = open_samples(data, label=self.label, labelled=False, columns=wanted_columns(self.shipped))
+        if own.problems:
+            first = own.problems[0]
+            raise DataError(
+                f"{len(own.problems):,} samples cannot be predicted; sample {first.id[:80]} {first.reason}. Leave them "
+                "out."
+            )
+        rows = class_probabilities(self.shipped, inputs_of_own(own, self.shipped))
+        found: NDArray[np.float32] = torch.cat(list(rows)).numpy()
+        return found
 
     def predict(self, data: Any) -> NDArray[Any]:
-        """The most probable class of each sample, as `classes` has them."""
+        """Return the most probable of the `classes` for each sample."""
         labels: NDArray[Any] = self.classes[self.predict_proba(data).argmax(1)]
         return labels
 
     def to_pandas(self, top: int | None = None) -> "pd.DataFrame":
-        """The suspects, or the `top` of all samples, as a table; needs pandas."""
+        """Return the suspects, or the `top` most suspicious samples, as a DataFrame; needs pandas."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -340,3 +315,97 @@ class Result:
         listed = self.suspects if top is None else self.ranked(top)
         columns = [each.name for each in fields(Suspect)]
         return pd.DataFrame([each.to_json() for each in listed], columns=columns)
+
+    def save_page(self, folder: str | PathLike[str], top: int | None = None) -> Path:
+        """Write the page of suspects, `index.html`, and `suspects.csv` into a folder, as `tnlpad suspects --out` does.
+
+        Decisions made on the page are saved as `review.csv`, for `clean`.
+
+        Args:
+            folder: The folder; created if needed.
+            top: Number of samples (default: all that are more likely wrong than right).
+
+        Returns:
+            The path of the page.
+        """
+        listed = self.run.suspects(top)
+        write_suspects(Path(folder), DEFAULT_FORMATS, self.run, listed, data=self.data, warn=warnings.warn)
+        return Path(folder) / PAGE_FILE
+
+    def clean(
+        self,
+        *,
+        action: Action = "correct",
+        confidence: float | None = None,
+        review: str | PathLike[str] | Mapping[Any, Any] | None = None,
+    ) -> "tuple[NDArray[Any], NDArray[Any]] | pd.DataFrame":
+        """Return the labels cleaned, by the rules of `tnlpad clean`: a test part stays as it is.
+
+        If the result has a `caution`, only the labels in `review` are changed, with a warning, unless `confidence` is
+        given.
+
+        Args:
+            action: "correct" replaces a label that is probably wrong by the suggested one, "drop" drops the sample.
+            confidence: Change labels that are wrong with at least this probability, from 0.5 to 1 (default: 0.9).
+            review: The `review.csv` that the page saves, or a mapping of ids to right labels, None where no label fits.
+                These decisions override the suggestions.
+
+        Returns:
+            For a DataFrame with a label column, the DataFrame with that column corrected and the original labels beside
+            it in `original_label`. Else `(kept, labels)`: the places of the samples that are kept, and their labels in
+            the values that were passed to `fit`. For a Hugging Face dataset, a path or a loaded run, `kept` has their
+            ids, as whole numbers if all of them are, and `labels` has values of `classes`.
+
+        Raises:
+            ValueError: `action` or `confidence` is out of range.
+            tnlpad.DataError: The review is not one of this run.
+        """
+        if action not in ("correct", "drop"):
+            raise ValueError(f"action={action!r}: choose correct or drop.")
+        if confidence is not None and not 0.5 <= confidence <= 1:
+            raise ValueError(f"confidence={confidence}: must be from 0.5 to 1.")
+        if self.caution is not None and confidence is None:
+            warnings.warn(f"{self.caution} No label is changed, unless by a review.", stacklevel=2)
+        try:
+            kept = clean_samples(self.run, action=action, confidence=confidence, review=self._decisions(review))
+        except RecordError as error:
+            raise DataError(str(error)) from error
+        given = self.given
+        if given is None:
+            names = self.shipped.class_names
+            labels = _values([*names, *(row.label for row in kept)])[len(names) :]
+            return _values([row.id for row in kept]), labels
+        if given.labels is None:
+            return cleaned_frame(self.run, kept, given.ids, given.frame, given.column)
+        places, values = cleaned_labels(self.run, kept, given.ids, given.labels)
+        return np.array(places, dtype=np.int64), np.array(values)
+
+    def _decisions(self, review: str | PathLike[str] | Mapping[Any, Any] | None) -> Review | None:
+        if isinstance(review, Mapping):
+            decisions = {str(name): None if label is None else str(label) for name, label in review.items()}
+            check_review(decisions, self.run.names.ids, "review")
+            return decisions
+        return None if review is None else read_review(Path(review), self.run.names.ids)
+
+
+def _given(
+    data: Any, labels: Any, label: str | None, ignored: Sequence[str], ids: Sequence[Any] | None
+) -> Given | None:
+    if holds_labels(data):
+        return None
+    names = [str(each) for each in (ids if ids is not None else range(len(data)))]
+    if hasattr(data, "columns"):
+        table = {str(name): data[name].to_numpy() for name in data.columns}
+        table = {name: table[name] for name in without(ignored, table, IN_MEMORY)}
+        roles = roles_of(table, IN_MEMORY, ReadOptions(label=label, labelled=labels is None))
+        names = names if ids is not None else list(ids_of(table, roles, IN_MEMORY))
+        if labels is None:
+            return Given(ids=names, frame=data, column=next(key for key in data.columns if str(key) == roles.label))
+    values = labels_of(labels)
+    return Given(ids=names, labels=list(values.ravel() if hasattr(values, "ravel") else values))
+
+
+def _values(names: Sequence[str]) -> NDArray[Any]:
+    """Return whole numbers if all names are, without loss: 007 is another label than 7."""
+    whole = all(re.fullmatch("0|-?[1-9][0-9]*", name) for name in names)
+    return np.array([int(name) for name in names] if whole else names)

@@ -54,24 +54,24 @@ def test_labels_are_dropped(run, tmp_path):
     assert 0 < len(rows_in(out)) < 600
 
 
-def test_a_probability_is_a_share_or_a_percentage(run, tmp_path):
+def test_a_confidence_is_a_share_or_a_percentage(run, tmp_path):
     for text in ("0.95", "95%", "95 %"):
         assert document("clean", run, "--out", tmp_path / f"{text}.csv", "--confidence", text)["corrected"] > 0
     assert len({path.read_bytes() for path in tmp_path.glob("*.csv")}) == 1
     for text in ("95", "40%", "high"):
         result = asked(run, "--out", tmp_path / "m.csv", "--confidence", text)
         assert result.exit_code == 2
-        assert f"--confidence {text}: write a share from 0.5 to 1, such as 0.9, or a percentage" in result.stderr
+        assert f"--confidence {text}: " in result.stderr
 
 
 @pytest.mark.parametrize("words", [["--out", "folder"], ["--out", "m.csv", "--confidence", "0.2"], []])
-def test_wrong_words_are_usage_errors(run, words, tmp_path, monkeypatch):
+def test_wrong_options_are_usage_errors(run, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert asked(run, *words).exit_code == 2
     assert not (tmp_path / "m.csv").exists()
 
 
-def test_what_a_person_decided_counts(run, tmp_path):
+def test_decisions_of_a_review_override_the_scores(run, tmp_path):
     ids = [row["id"] for row in _written(run, tmp_path, "--confidence", 1)]
     (tmp_path / "review.csv").write_text(f"id,label\n{ids[0]},bee\n{ids[1]},\n")
     table = _written(run, tmp_path, "--confidence", 1, "--review", tmp_path / "review.csv")
@@ -89,11 +89,11 @@ def _written(run, folder, *words):
     return rows_in(folder / "m.csv")
 
 
-def test_a_network_that_guesses_changes_nothing_unasked(run, tmp_path):
+def test_a_weak_network_changes_nothing_without_a_confidence(run, tmp_path):
     (run / "summary.json").write_text(json.dumps({"run_id": "run", "chosen": {"validation_accuracy": 0.1}}))
     result = asked(run, "--out", tmp_path / "m.csv")
     assert result.exit_code == 1
-    assert "gives only 10 % of the held-out samples" in result.stderr
+    assert "only 10 % of the held-out samples" in result.stderr
     assert not (tmp_path / "m.csv").exists()
     assert any(row["changed"] == "yes" for row in _written(run, tmp_path, "--confidence", 0.9))
     (tmp_path / "review.csv").write_text("id,label\n3,bee\n")
@@ -119,7 +119,7 @@ def test_a_class_that_is_lost_is_named(run, tmp_path):
         ("hugging face", "parquet", 0),
     ],
 )
-def test_what_is_written_is_trained_on(tmp_path, kind, suffix, test):
+def test_the_written_file_is_trained_on(tmp_path, kind, suffix, test):
     data = own_data(tmp_path, kind)
     run = trained.trained(data, tmp_path / "runs")
     out = tmp_path / "elsewhere" / f"clean.{suffix}"
@@ -149,14 +149,14 @@ def _same_but_for_a_label(first, second, bird):
 
 def test_published_data_have_labels_by_id_alone(run, tmp_path):
     result = asked(run, "--out", tmp_path / "m.csv")
-    assert "nothing trains on it" in result.stderr
+    assert "cannot read it" in result.stderr
 
 
 def test_the_kind_of_file_follows_the_data(tmp_path):
     run = trained.trained(own_data(tmp_path, "images"), tmp_path / "runs")
     result = asked(run, "--out", tmp_path / "m.csv", "--confidence", 1)
     assert result.exit_code == 2
-    assert "came as arrays, which no table holds. Name a file that ends in .npz" in result.stderr
+    assert "Name a file that ends in .npz" in result.stderr
     (tmp_path / "data.npz").unlink()
     result = asked(run, "--out", tmp_path / "m.npz", "--confidence", 1)
     assert result.exit_code == 3
@@ -180,18 +180,18 @@ def test_a_class_that_is_new_is_named(run, tmp_path):
     first = document("suspects", run, "--top", 1)["listed"][0]["id"]
     (tmp_path / "review.csv").write_text(f"id,label\n{first},wasp\n")
     result = asked(run, "--out", tmp_path / "m.csv", "--review", tmp_path / "review.csv")
-    assert "has 1 classes that the data had not, such as 'wasp'" in result.stderr
+    assert "1 classes that the data do not have, such as 'wasp'" in result.stderr
 
 
-def test_few_samples_change_nothing_unasked(tmp_path):
+def test_few_held_out_samples_change_nothing_without_a_confidence(tmp_path):
     run = trained.trained(own_data(tmp_path, "folder"), tmp_path / "runs")
     result = asked(run, "--out", tmp_path / "m.csv")
     assert result.exit_code == 1
-    assert "Only 2 samples were held out, and it takes 10 or more" in result.stderr
+    assert "Only 2 samples were held out" in result.stderr
     assert not (tmp_path / "m.csv").exists()
 
 
-def test_a_named_column_of_classes_is_found_again(tmp_path):
+def test_a_named_label_column_is_found_again(tmp_path):
     """By every command that opens the data of the run, and new data that have or have not such a column."""
     generator = np.random.default_rng(0)
     rows = [f"{a + 4 * (k % 2)},{'xy'[k % 2]},{b}" for k, (a, b) in enumerate(generator.normal(size=(40, 2)))]
@@ -235,7 +235,7 @@ def test_a_column_to_ignore_is_ignored_by_every_command_and_comes_back(tmp_path)
     )
 
 
-def test_another_column_of_classes_is_no_change_of_the_data(tmp_path):
+def test_another_label_column_is_no_change_of_the_data(tmp_path):
     rows = [f"{k},{k % 2},{k // 20}" for k in range(40)]
     (tmp_path / "x.csv").write_text("\n".join(["a,fine,label", *rows]))
     first = trained.trained(tmp_path / "x.csv", tmp_path / "runs")
@@ -245,7 +245,7 @@ def test_another_column_of_classes_is_no_change_of_the_data(tmp_path):
     assert "has changed" not in other.stderr
     assert len(list((tmp_path / "runs").iterdir())) == 2
     (tmp_path / "x.csv").write_text("\n".join(["a,fine,label", *rows, "40,0,1"]))
-    assert f"has changed since {first.name} was begun" in trained.asked(*words).stderr
+    assert f"has changed since {first.name}" in trained.asked(*words).stderr
 
 
 FORMS = [("csv", "utf-8", ","), ("csv", "utf-8-sig", ";"), ("csv", "utf-8", "|"), ("txt", "utf-16", "\t")]
@@ -330,7 +330,7 @@ def test_a_table_of_paths_comes_back_as_it_was_but_for_its_labels(tmp_path):
     assert len(open_dataset(tmp_path / "clean.txt", label="kind").ids) == 19
 
 
-def test_what_lies_beside_pictures_comes_back(tmp_path):
+def test_other_columns_of_a_table_of_pictures_are_kept(tmp_path):
     """As it is, and the first labels of data that were cleaned before; a picture that cannot be read takes its row."""
     contents = [save(tmp_path / f"{k}.png", picture(k)).read_bytes() for k in range(24)]
     columns = {
@@ -371,8 +371,8 @@ def test_a_table_of_paths_that_was_edited_since_is_not_cleaned(tmp_path):
     before = data.read_bytes()
     out = tmp_path / "new" / "clean.txt"
     for old, new, problem in (
-        ("\tcat\t", "\tbird\t", f"'{paths[0]}' had the label 'cat', and now has 'bird'"),
-        (str(paths[0]), str(paths[1]), f"'{paths[0]}' is no longer there"),
+        ("\tcat\t", "\tbird\t", f"'{paths[0]}' had the label 'cat' and has 'bird'"),
+        (str(paths[0]), str(paths[1]), f"'{paths[0]}' is missing"),
     ):
         data.write_bytes(before.decode("utf-16").replace(old, new, 1).encode("utf-16"))
         result = asked(run, "--out", out, "--confidence", 1)
@@ -380,7 +380,7 @@ def test_a_table_of_paths_that_was_edited_since_is_not_cleaned(tmp_path):
         assert problem in result.stderr
 
 
-def test_a_table_of_paths_that_is_gone_is_written_from_what_the_run_remembers(tmp_path):
+def test_a_table_of_paths_that_is_gone_is_written_from_the_record(tmp_path):
     data, *_ = _manifest(tmp_path)
     run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind")
     data.unlink()
@@ -401,7 +401,7 @@ def test_data_that_were_moved_are_found_where_they_are_trained_on_again(tmp_path
     moved = data.rename(tmp_path / "moved")
     result = asked(run, "--out", tmp_path / "c.csv", "--confidence", 1)
     assert result.exit_code == 3
-    assert "or give `tnlpad train` the place where it is now" in result.stderr
+    assert "run `tnlpad train` with the new path" in result.stderr
     assert not (tmp_path / "c.csv").exists()
     before = (run / "summary.json").read_bytes()
     assert trained.trained(moved, tmp_path / "runs") == run

@@ -44,7 +44,7 @@ def test_safetensors_is_the_plain_state_dict_of_sigma(run, tmp_path):
 
 
 @pytest.mark.parametrize("words", [[], ["--onnx", "--safetensors"], ["--safetensors", "--out", "."]])
-def test_wrong_words_are_usage_errors(run, words):
+def test_wrong_options_are_usage_errors(run, words):
     assert asked("export", run, *words).exit_code == 2
 
 
@@ -61,7 +61,7 @@ def test_damaged_weights_are_bad_data(run, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["export", "nowhere", "--onnx"], ["predict", "nowhere", "photos"]])
-def test_a_run_that_is_not_there_is_told_of_before_torch_is_loaded(tmp_path, words):
+def test_an_unknown_run_is_reported_before_torch_is_loaded(tmp_path, words):
     code = f"""if True:
     import sys
     from tnlpad.cli import app

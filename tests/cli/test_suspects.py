@@ -1,5 +1,3 @@
-"""The list of suspects that `tnlpad train` leaves in a run's folder."""
-
 import csv
 import json
 import os
@@ -66,12 +64,13 @@ def test_a_pipeline_can_fail_on_findings(run, limit, code):
 
 
 @pytest.mark.parametrize("limit", ["1%", "99%"])
-def test_a_pipeline_is_told_when_nothing_can_be_said(run, tmp_path, limit):
-    """Neither as if there were findings nor as if there were none; what was asked for is written all the same."""
+def test_a_pipeline_fails_when_the_network_is_too_weak(run, tmp_path, limit):
+    """With neither the code of findings nor of success; the list is printed and written all the same."""
     (run / "summary.json").write_text(json.dumps({"run_id": "x", "chosen": {"validation_accuracy": 0.1}}))
     result = asked_suspects(run, "--fail-on", limit, "--json", "--out", tmp_path / "out")
     assert result.exit_code == 1
-    assert f"Error: --fail-on {limit} cannot be decided: The network gives only 10 %" in result.stderr
+    assert f"Error: --fail-on {limit} cannot be decided: " in result.stderr
+    assert "only 10 %" in result.stderr
     assert json.loads(result.stdout)["caution"] is not None
     assert (tmp_path / "out" / "suspects.csv").exists()
 
@@ -83,11 +82,11 @@ def test_a_pipeline_is_told_when_nothing_can_be_said(run, tmp_path, limit):
         (["--fail-on", "0"], "percentage"),
         (["--fail-on", "0.05"], "is that 0.05% or 5%?"),
         (["--format", "csv"], "add --out"),
-        (["--format", "docx", "--out", "x"], "choose of"),
-        (["--format", ",", "--out", "x"], "empty"),
+        (["--format", "docx", "--out", "x"], "docx: choose from"),
+        (["--format", ",", "--out", "x"], "choose from"),
     ],
 )
-def test_wrong_words_are_usage_errors(run, words, said, tmp_path, monkeypatch):
+def test_wrong_options_are_usage_errors(run, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = asked_suspects(run, *words)
     assert result.exit_code == 2
@@ -95,30 +94,30 @@ def test_wrong_words_are_usage_errors(run, words, said, tmp_path, monkeypatch):
     assert not (tmp_path / "x").exists()
 
 
-def test_what_is_no_run_is_bad_data(tmp_path):
+def test_an_unknown_run_is_bad_data(tmp_path):
     result = asked_suspects("nothing", "--runs", tmp_path)
     assert result.exit_code == 3
     assert "there is no run nothing" in result.stderr
 
 
-def test_data_in_place_of_their_run_lead_to_the_last_one(tmp_path):
+def test_data_instead_of_a_run_name_their_last_run(tmp_path):
     data = own_data(tmp_path, "features")
     made_run(tmp_path / "runs" / "other")
     first, last = (trained(data, tmp_path / "runs", 1, "--seed", seed) for seed in (2, 1))
     os.utime(first / "summary.json", (0, 0))
     result = asked_suspects(data, "--runs", tmp_path / "runs")
     assert result.exit_code == 3
-    assert f"Trained on it was {last}. Give the folder of a run" in result.stderr
+    assert f"{last}. Give the folder of a run" in result.stderr
 
 
-def test_an_unfinished_run_is_said(run):
+def test_an_unfinished_run_is_bad_data(run):
     (run / "summary.json").unlink()
     result = asked_suspects(run)
     assert result.exit_code == 3
     assert "not finished" in result.stderr
 
 
-def test_an_unfinished_run_on_own_data_is_gone_on_with_by_the_command_that_is_named(tmp_path):
+def test_the_named_command_resumes_an_unfinished_run_on_own_data(tmp_path):
     rows = [f"{k % 5},A/{k},{'xy'[k % 2]}" for k in range(20)]
     data = tmp_path / "my data.csv"
     data.write_text("\n".join(["a,Ticket,Kind", "1,2,x", *rows]))
@@ -132,15 +131,15 @@ def test_an_unfinished_run_on_own_data_is_gone_on_with_by_the_command_that_is_na
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
-def test_no_command_is_made_up_where_the_file_of_weights_is_not_known(tmp_path):
+def test_no_command_is_named_if_the_file_of_weights_is_unknown(tmp_path):
     run = trained(own_data(tmp_path, "folder"), tmp_path / "runs")
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "pretrained": "w-8aa59cf0"}))
     (run / "summary.json").unlink()
-    assert "Go on with the command that began it." in asked_suspects(run).stderr
+    assert "with the command that started it." in asked_suspects(run).stderr
 
 
-def test_a_run_without_scores_is_said(run):
+def test_a_run_without_scores_is_bad_data(run):
     (run / "scores.parquet").unlink()
     result = asked_suspects(run)
     assert result.exit_code == 3
@@ -194,30 +193,22 @@ def test_a_messy_folder_goes_all_the_way(tmp_path, monkeypatch):
     assert [path for path in sorted(tmp_path.rglob("*")) if out not in path.parents] == before
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("folder", "Pictures are missing"),
-        ("images", "The page has no pictures"),
-        ("features", "The page does not show the rows"),
-    ],
-)
-def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind, said):
+@pytest.mark.parametrize("kind", ["folder", "images", "features"])
+def test_a_page_is_written_when_the_data_are_gone(tmp_path, kind):
     data = own_data(tmp_path, kind)
     run = trained(data, tmp_path / "runs")
     data.rename(tmp_path / "moved")
     result = asked_suspects(run, "--top", 4, "--out", tmp_path / "list")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "list" / "index.html").read_text().count("data:image/jpeg") == 0
-    assert f"{said}: " in result.stderr
-    assert " is gone, " in result.stderr
+    assert result.stderr.count(" is gone, ") == 1
 
 
-def test_a_network_that_guesses_is_told_of(run, tmp_path):
+def test_a_weak_network_is_cautioned_of(run, tmp_path):
     (run / "summary.json").write_text(json.dumps({"run_id": run.name, "chosen": {"validation_accuracy": 0.1}}))
     result = asked_suspects(run, "--out", tmp_path / "list")
-    assert "Caution: The network gives only 10 %" in result.stdout
-    assert "<strong>Caution.</strong> The network gives only 10 %" in (tmp_path / "list" / "index.html").read_text()
+    assert "Caution: The network" in result.stdout
+    assert "<strong>Caution.</strong> The network" in (tmp_path / "list" / "index.html").read_text()
 
 
 def test_a_run_may_go_without_scores(tmp_path):
@@ -272,7 +263,7 @@ def test_without_scores_there_is_no_list(tmp_path):
     assert not (run / "suspects").exists()
 
 
-def test_published_data_have_one_where_scores_are_asked_for(tmp_path):
+def test_published_data_have_a_list_with_scores(tmp_path):
     assert not (trained("digits", tmp_path / "plain") / "suspects").exists()
     scored = trained("digits", tmp_path / "scored", 1, "--noise", "symmetric:0.4", "--scores")
     assert (scored / "suspects" / "index.html").is_file()
@@ -291,7 +282,7 @@ def test_a_list_that_cannot_be_written_leaves_the_run_finished_and_shown(tmp_pat
     assert (run / "summary.json").is_file()
 
 
-def test_what_lies_there_stays_when_the_run_is_shown_again(tmp_path):
+def test_existing_files_stay_when_the_run_is_shown_again(tmp_path):
     data = own_data(tmp_path, "folder")
     listed = trained(data, tmp_path / "runs") / "suspects" / "suspects.csv"
     listed.write_text("mine")
@@ -299,7 +290,7 @@ def test_what_lies_there_stays_when_the_run_is_shown_again(tmp_path):
     assert listed.read_text() == "mine"
 
 
-def test_damaged_scores_are_told_of_however_quiet(tmp_path):
+def test_damaged_scores_are_reported_even_with_quiet(tmp_path):
     data = own_data(tmp_path, "folder")
     scores = trained(data, tmp_path / "runs") / "scores.parquet"
     scores.write_bytes(scores.read_bytes()[:100])
@@ -310,7 +301,7 @@ def test_damaged_scores_are_told_of_however_quiet(tmp_path):
 
 @pytest.mark.parametrize("kind", ["features", "images", "hugging face"])
 def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("tnlpad.suspects.pictures.open_run_data", lambda *_: pytest.fail("opened twice"))
+    monkeypatch.setattr("tnlpad.suspects.listing.RankedRun.open_data", lambda *_: pytest.fail("opened twice"))
     run = trained(own_data(tmp_path, kind), tmp_path / "runs")
     assert document("suspects", run)["suspects"], "or nothing would have to be shown"
     assert (run / "suspects" / "index.html").is_file()

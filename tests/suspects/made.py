@@ -1,4 +1,4 @@
-"""A run's scores as a training would leave them: clusters of probabilities around the truth, some labels wrong."""
+"""Synthetic scores of a run: probabilities clustered around the truth, and some wrong labels."""
 
 import json
 
@@ -10,7 +10,7 @@ NAMES = ("ant", "bee", "<cat>")
 
 
 def made(samples=600, rate=0.3, classes=3, seed=0, held_out=0.2, sharpness=4.0, names=None):
-    """Scores, and which labels are wrong."""
+    """Return scores, which labels are wrong, and the clean labels."""
     generator = np.random.default_rng(seed)
     clean = generator.integers(classes, size=samples)
     wrong = generator.random(samples) < rate
@@ -18,7 +18,7 @@ def made(samples=600, rate=0.3, classes=3, seed=0, held_out=0.2, sharpness=4.0, 
     logits = generator.normal(size=(samples, classes))
     logits[np.arange(samples), clean] += sharpness
     parts = np.where(generator.random(samples) < held_out, "validation", "train")
-    # What was trained on has moved towards its label.
+    # Training moves samples towards their given labels.
     logits[np.arange(samples), given] += np.where(parts == "train", 1.0, 0.0)
     odds = np.exp(logits - logits.max(1, keepdims=True))
     probabilities = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
@@ -41,7 +41,7 @@ def made(samples=600, rate=0.3, classes=3, seed=0, held_out=0.2, sharpness=4.0, 
 
 
 def made_run(folder, **options):
-    """The folder of a finished run with such scores."""
+    """Write the folder of a finished run with such scores."""
     scores, wrong, _ = made(**options)
     folder.mkdir(parents=True)
     config = {"dataset": "somewhere", "noise": "none", "method": "tnlpad", "network": "lenet"}

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tests.suspects.made import made
-from tests.suspects.test_listing import names
-from tnlpad.records.store import RecordError
-from tnlpad.suspects.clean import HEADER, Change, cleaned, read_review, untouched
-from tnlpad.suspects.ranking import rank
+from tests.suspects.made import made, made_run
+from tnlpad.records.scores import write_samples
+from tnlpad.records.store import RecordError, RunFolder
+from tnlpad.suspects.clean import HEADER, clean_samples, cleaned_labels, min_confidence, read_review
+from tnlpad.suspects.listing import rank_run
 
 
 def review(path, text, ids=("a", "b", "c,d")):
@@ -26,60 +29,63 @@ def test_a_decision_is_a_label_or_none(tmp_path):
         ("id,choice\na,given\n", "has no column label"),
         ("id,label\nz,cat\n", "'z', which is no sample of this run"),
         ("id,label\na,cat\na,dog\n", "two labels for 'a': 'cat' and 'dog'"),
-        ("id,label\na,cat\nb\n", "line 3: the row ends before its label"),
+        ("id,label\na,cat\nb\n", "line 3: the label is missing"),
     ],
 )
-def test_what_is_no_review_of_this_run_is_refused(tmp_path, text, message):
+def test_a_file_that_is_no_review_of_this_run_is_refused(tmp_path, text, message):
     with pytest.raises(RecordError, match=message):
         review(tmp_path / "r.csv", text)
 
 
-def test_what_cannot_be_read_is_refused(tmp_path):
+def test_an_unreadable_review_is_refused(tmp_path):
     (tmp_path / "r.csv").write_bytes(b"id,label\n\xff\xfe\n")
     for path in (tmp_path / "r.csv", tmp_path / "none.csv"):
         with pytest.raises(RecordError, match="cannot be read as a table"):
             read_review(path, [])
 
 
-def kept(action, least_confidence=0.9, review=None, **options):
-    scores, wrong, clean = made(**options)
-    change = Change(action=action, least_confidence=least_confidence)
-    return list(cleaned(rank(scores), scores, names(len(scores)), change, review)), scores, wrong, clean
+@pytest.fixture
+def run(tmp_path):
+    made_run(tmp_path / "run")
+    return rank_run(RunFolder(tmp_path / "run"))
 
 
-def test_corrected_labels_are_nearer_to_the_truth_and_the_original_stays():
-    table, scores, wrong, clean = kept("correct")
-    assert len(table) == len(scores)
-    right = [row.label == scores.class_names[true] for row, true in zip(table, clean, strict=True)]
+def test_corrected_labels_are_nearer_to_the_truth_and_the_original_stays(run):
+    _, wrong, clean = made()
+    table, classes = clean_samples(run), run.scores.class_names
+    assert len(table) == len(run.scores)
+    right = [row.label == classes[true] for row, true in zip(table, clean, strict=True)]
     assert sum(right) / len(right) > 0.93 > 1 - wrong.mean()
-    given = scores.columns["given"]
-    assert [row.original_label for row in table] == [scores.class_names[label] for label in given]
+    assert [row.original_label for row in table] == [classes[label] for label in run.scores.columns["given"]]
     assert all((row.label != row.original_label) == row.changed for row in table)
     assert {row.row()[HEADER.index("changed")] for row in table} == {"yes", "no"}
 
 
-def test_dropped_samples_are_gone_and_the_rest_unchanged():
-    table, scores, wrong, _ = kept("drop")
-    places = {int(row.id.removeprefix("id")) for row in table}
-    assert wrong[list(places)].mean() < wrong.mean() / 3
+def test_dropped_samples_are_gone_and_the_rest_unchanged(run):
+    _, wrong, _ = made()
+    table = clean_samples(run, action="drop")
+    assert wrong[[int(row.id) for row in table]].mean() < wrong.mean() / 3
     assert not any(row.changed for row in table)
-    assert len(table) < len(scores)
+    assert len(table) < len(run.scores)
 
 
-def test_more_confidence_changes_fewer_labels():
+def test_more_confidence_changes_fewer_labels(tmp_path):
+    made_run(tmp_path / "unsure", sharpness=2.0)
+    run = rank_run(RunFolder(tmp_path / "unsure"))
+
     def changed(confidence):
-        return sum(row.changed for row in kept("correct", confidence, sharpness=2.0)[0])
+        return sum(row.changed for row in clean_samples(run, confidence=confidence))
 
     assert 0 < changed(0.99) < changed(0.5)
     assert changed(1.0) == 0
 
 
-def test_a_decision_counts_before_any_score():
-    before = {row.id: row for row in kept("correct")[0]}
+def test_a_decision_overrides_the_scores(run):
+    before = {row.id: row for row in clean_samples(run)}
     doubted = next(row for row in before.values() if row.changed)
     trusted, unfit = (row for row, _ in zip((r for r in before.values() if not r.changed), range(2), strict=False))
     review = {doubted.id: doubted.original_label, trusted.id: "another class", unfit.id: None}
-    after = {row.id: row for row in kept("correct", review=review)[0]}
+    after = {row.id: row for row in clean_samples(run, review=review)}
     assert after.keys() == before.keys() - {unfit.id}
     assert not after[doubted.id].changed
     assert (after[trusted.id].label, after[trusted.id].changed) == ("another class", True)
@@ -87,7 +93,30 @@ def test_a_decision_counts_before_any_score():
     assert {name: after[name] for name in others} == {name: before[name] for name in others}
 
 
-def test_the_test_part_stays_as_it_is():
-    samples = {"id": ["a", "b"], "path": ["a.png", None], "label_name": ["x", "y"], "part": ["train", "test"]}
-    (row,) = untouched(samples)
-    assert row.row() == ("b", None, "y", "test", "y", "no", "")
+def test_the_test_part_stays_as_it_is(run):
+    names = [*map(str, range(600)), "b"]
+    columns = {"id": names, "path": [None] * 601, "label": [0] * 601, "label_name": ["y"] * 601}
+    write_samples(run.folder.path, columns | {"part": ["train"] * 600 + ["test"]}, {"kind": "features"})
+    *scored, last = clean_samples(run)
+    assert len(scored) == 600
+    assert last.row() == ("b", None, "y", "test", "y", "no", "")
+
+
+def test_a_weak_network_changes_nothing_unless_a_confidence_is_given(run):
+    assert min_confidence(run, None) == 0.9
+    weak = replace(run, summary={"chosen": {"validation_accuracy": 0.1}})
+    assert not any(row.changed for row in clean_samples(weak))
+    assert any(row.changed for row in clean_samples(weak, confidence=0.9))
+
+
+def test_labels_come_back_in_the_values_and_the_order_of_the_data(run):
+    codes = {"ant": 7, "bee": True, "<cat>": None}
+    given = [codes[run.scores.class_names[label]] for label in run.scores.columns["given"]]
+    ids = run.names.ids[::-1]
+    kept = clean_samples(run, review={"0": None, "1": "wasp"})
+    places, labels = cleaned_labels(run, kept, ids, given[::-1])
+    assert places == [*range(598), 598]
+    assert labels[-1] == "wasp"
+    expected = {row.id: codes.get(row.label, row.label) for row in kept}
+    assert labels == [expected[ids[place]] for place in places]
+    assert np.mean([one != two for one, two in zip(labels, given[::-1], strict=False)]) > 0.1

@@ -32,7 +32,7 @@ def test_the_rate_is_near_the_truth_and_within_the_interval(samples, rate):
     assert estimated.held_out
 
 
-def test_humps_make_up_for_few_held_out_samples():
+def test_the_mixture_makes_up_for_few_held_out_samples():
     """By chance, 14 of the fifty held-out labels are wrong, where it is two fifths of all."""
     seen, doubt, wrong, _ = found(samples=2000, rate=0.4, sharpness=6.0, held_out=1.0)
     lucky = np.concatenate([np.flatnonzero(~wrong)[:36], np.flatnonzero(wrong)[:14]])
@@ -47,14 +47,14 @@ def test_humps_make_up_for_few_held_out_samples():
     assert estimated.noise_rate_interval[0] < wrong.mean() < estimated.noise_rate_interval[1]
 
 
-def test_humps_that_contradict_many_held_out_samples_are_not_believed():
+def test_a_mixture_that_contradicts_many_held_out_samples_is_rejected():
     seen, _, wrong, _ = found(samples=6000, rate=0.1, held_out=0.5)
     nonsense = np.where(np.arange(6000) % 10 < 8, 1.0, -1.0) + np.random.default_rng(0).normal(0, 0.1, 6000)
     assert estimate(seen, nonsense).noise_rate == pytest.approx(wrong.mean(), abs=0.04)
 
 
-def test_a_rare_class_is_no_hump_of_wrong_labels():
-    """Of right labels with a rare class that is doubted more than the other, yet hardly ever contradicted."""
+def test_a_rare_class_is_not_taken_for_wrong_labels():
+    """All labels are right. The rare class is doubted more than the other, yet hardly ever contradicted."""
     generator = np.random.default_rng(0)
     given = (generator.random(1000) < 0.1).astype(int)
     seen = Predictions(
@@ -80,7 +80,7 @@ def test_the_matrix_is_near_the_truth():
     assert np.all(estimated.transition_intervals[..., 0] <= estimated.transition_intervals[..., 1])
 
 
-def test_a_preference_is_seen_and_chance_is_not_taken_for_one():
+def test_preferences_are_found_and_chance_is_not_taken_for_one():
     generator = np.random.default_rng(0)
     clean = generator.integers(10, size=2000)
     wrong = generator.random(2000) < 0.3
@@ -98,7 +98,7 @@ def test_a_preference_is_seen_and_chance_is_not_taken_for_one():
         assert most > expected if expected > 0.5 else most < expected
 
 
-def test_nothing_is_impossible_before_the_samples_have_been_asked():
+def test_the_first_matrix_has_no_zero():
     seen, _, _, _ = found(samples=200, rate=0.0, sharpness=20.0)
     matrix = first_transition(seen)
     assert matrix.min() > 0
@@ -114,7 +114,7 @@ def test_no_wrong_label_among_few_is_not_taken_for_none():
 
 
 def few(wrong, right, contradicted, held_out, apart):
-    """The estimate where so many of the clear cases are wrong or right, with humps of two fifths of all samples."""
+    """The estimate where so many of the clear cases are wrong or right, with a mixture of two fifths of all samples."""
     generator = np.random.default_rng(0)
     clear = wrong + right
     given = np.zeros(400, dtype=int)
@@ -129,7 +129,7 @@ def few(wrong, right, contradicted, held_out, apart):
 
 
 def test_none_among_a_few_clear_cases_is_weak_evidence():
-    """None of 12 is wrong, and 14 of 40 contradicted: humps of two fifths are as likely as no wrong label."""
+    """None of 12 is wrong, and 14 of 40 contradicted: a mixture of two fifths is as likely as no wrong label."""
     estimated = few(0, 12, 14, 40, apart=0.6)
     low, high = estimated.noise_rate_interval
     assert estimated.samples == 12
@@ -153,13 +153,13 @@ def test_people_may_have_erred_about_whatever_is_not_clear():
 
 
 def test_no_more_labels_are_wrong_than_could_be_contradicted():
-    """Of 40 held-out labels 2 are contradicted: two fifths of all cannot be wrong, whatever the humps say."""
+    """Of 40 held-out labels 2 are contradicted: two fifths of all cannot be wrong, whatever the mixture says."""
     estimated = few(1, 11, 2, 40, apart=0.2)
     assert estimated.noise_rate_interval[1] < 0.2
     assert estimated.noise_rate_interval[1] >= estimated.noise_rate
 
 
-def test_without_samples_held_out_it_says_so():
+def test_estimates_without_held_out_samples_are_marked():
     seen, doubt, _, _ = found(held_out=0.0)
     assert not estimate(seen, doubt).held_out
 

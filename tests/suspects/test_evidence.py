@@ -3,7 +3,7 @@ import pytest
 
 from tests.suspects.made import made
 from tnlpad.records.scores import SampleScores
-from tnlpad.suspects.evidence import ROWS_AT_ONCE, UNSEEN, evidence, predictions
+from tnlpad.suspects.evidence import ROWS_AT_ONCE, SMOOTHING, evidence, predictions
 
 ANYWHERE = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
 TO_THE_NEXT = np.array([[0.6, 0.4, 0.0], [0.0, 0.6, 0.4], [0.4, 0.0, 0.6]])
@@ -19,7 +19,7 @@ def of(probabilities, given, parts=None):
     )
 
 
-def judged(scores, transition):
+def evidence_of(scores, transition):
     return evidence(scores, predictions(scores), transition)
 
 
@@ -33,8 +33,8 @@ def test_predictions_by_hand():
 
 
 def test_doubt_by_hand():
-    found = judged(of([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]], [0, 2]), ANYWHERE)
-    c = UNSEEN / 3
+    found = evidence_of(of([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]], [0, 2]), ANYWHERE)
+    c = SMOOTHING / 3
     odds = [(0.3 + 2 * c) * 0.1 / ((0.7 + c) * 0.8), (0.8 + 2 * c) * 0.1 / ((0.2 + c) * 0.8)]
     np.testing.assert_allclose(found.doubt, np.log(odds), atol=1e-5)
     assert found.suggested.tolist() == [1, 0]
@@ -42,23 +42,23 @@ def test_doubt_by_hand():
     np.testing.assert_allclose(found.suggested_probability, [0.2, 0.5], atol=1e-6)
 
 
-def test_only_a_class_that_is_taken_for_the_given_one_counts_against_it():
+def test_a_class_counts_only_as_far_as_it_becomes_the_given_one():
     scores = of([[0.45, 0.55, 0.0], [0.55, 0.45, 0.0]], [0, 1])  # the other label leads, and the other label does not
-    found = judged(scores, TO_THE_NEXT)
+    found = evidence_of(scores, TO_THE_NEXT)
     assert found.doubt[1] > found.doubt[0]
     assert found.suggested.tolist() == [2, 0]
 
 
-def test_what_two_classes_compete_for_is_no_suspect_where_errors_go_anywhere():
-    torn, wrong = judged(of([[0.45, 0.55, 0.0], [0.05, 0.5, 0.45]], [0, 0]), ANYWHERE).doubt
+def test_two_competing_classes_are_not_suspect_under_symmetric_noise():
+    torn, wrong = evidence_of(of([[0.45, 0.55, 0.0], [0.05, 0.5, 0.45]], [0, 0]), ANYWHERE).doubt
     assert torn < 0 < 1 < wrong - torn
 
 
 @pytest.mark.parametrize("transition", [ANYWHERE, TO_THE_NEXT + 0.001])
-def test_a_few_rows_at_a_time_give_what_all_at_once_do(transition):
+def test_chunks_give_the_same_as_all_rows(transition):
     scores, _, _ = made(samples=ROWS_AT_ONCE + 5)
-    found, rows, given = judged(scores, transition), np.arange(len(scores)), scores.columns["given"]
-    terms = (scores.probabilities + UNSEEN / 3) * transition.T[given]
+    found, rows, given = evidence_of(scores, transition), np.arange(len(scores)), scores.columns["given"]
+    terms = (scores.probabilities + SMOOTHING / 3) * transition.T[given]
     right = terms[rows, given].copy()
     np.testing.assert_allclose(found.doubt, np.log((terms.sum(1) - right) / right), atol=1e-3)
     terms[rows, given] = 0

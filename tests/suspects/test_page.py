@@ -1,4 +1,4 @@
-"""The page of suspects, as text and as a reader's browser shows it."""
+"""The page of suspects, as text and in a browser."""
 
 import re
 
@@ -9,10 +9,9 @@ from tests.chromium import chromium
 from tests.suspects.made import made
 from tests.suspects.test_listing import names
 from tnlpad.suspects.clean import read_review
-from tnlpad.suspects.listing import suspects
-from tnlpad.suspects.page import MOST_CARDS, suspects_page
-from tnlpad.suspects.pictures import Comparison, of_array
-from tnlpad.suspects.ranking import rank
+from tnlpad.suspects.listing import rank, suspects
+from tnlpad.suspects.page import MAX_CARDS, suspects_page
+from tnlpad.suspects.pictures import Comparison, picture_of_array
 
 LONG = "a class of a very long name " * 6 + "<script>alert(1)</script>"
 UNBROKEN = "Donaudampfschifffahrtsgesellschaft" * 8
@@ -20,14 +19,15 @@ ARABIC = "خبز بالزعتر"
 
 
 def gray(suspect):
-    return of_array(np.full((1, 8, 8), suspect.given * 100, dtype=np.uint8))
+    return picture_of_array(np.full((1, 8, 8), suspect.given * 100, dtype=np.uint8))
 
 
 def text(top=40, picture=gray, run="made", caution=None, **options):
     scores, _, _ = made(**options)
     ranking = rank(scores)
     listed = suspects(ranking, scores, names(len(scores)), top)
-    return suspects_page("things", listed, ranking, scores.class_names, picture, {"run": run}, caution)
+    facts = {"run": run}
+    return suspects_page("things", listed, ranking, scores.class_names, facts, picture=picture, caution=caution)
 
 
 def test_names_cannot_become_markup():
@@ -37,9 +37,9 @@ def test_names_cannot_become_markup():
 
 
 def test_a_long_list_is_shown_in_part_and_says_so():
-    page = text(top=MOST_CARDS + 50, samples=2000, picture=lambda each: None)
-    assert page.count("<li ") == MOST_CARDS
-    assert f"The first {MOST_CARDS} of {MOST_CARDS + 50}" in page
+    page = text(top=MAX_CARDS + 50, samples=2000, picture=lambda each: None)
+    assert page.count("<li ") == MAX_CARDS
+    assert f"The first {MAX_CARDS} of {MAX_CARDS + 50}" in page
 
 
 def of_numbers():
@@ -47,11 +47,11 @@ def of_numbers():
     ranking = rank(scores)
     listed = suspects(ranking, scores, names(len(scores)), 5)
     shown = [Comparison(column="<b>width", value=12345.6, given=0.00123456, suggested=7)]
-    options = {"caution": None, "numbers": lambda each: shown}
-    return suspects_page("t", listed, ranking, scores.class_names, lambda each: None, {}, **options)
+    options = {"picture": lambda each: None, "numbers": lambda each: shown}
+    return suspects_page("t", listed, ranking, scores.class_names, {}, **options)
 
 
-def test_rows_of_numbers_show_the_telling_columns():
+def test_rows_of_numbers_show_their_telling_columns():
     page = of_numbers()
     assert page.count('<table class="numbers"') == 5
     assert "<td>12,346</td>" in page
@@ -62,7 +62,7 @@ def test_rows_of_numbers_show_the_telling_columns():
 
 def empty():
     scores, _, _ = made(rate=0.0)
-    return suspects_page("things", [], rank(scores), scores.class_names, lambda each: None, {})
+    return suspects_page("things", [], rank(scores), scores.class_names, {}, picture=lambda each: None)
 
 
 def test_an_empty_list_is_a_page():
@@ -70,9 +70,9 @@ def test_an_empty_list_is_a_page():
     assert "<script>" not in empty()
 
 
-def test_without_any_picture_there_is_no_room_for_them():
+def test_cards_have_no_room_for_pictures_if_there_are_none():
     assert "no picture" not in text(picture=lambda each: None)
-    some = text(picture=lambda each: None if each.rank > 1 else of_array(np.zeros((1, 8, 8), dtype=np.uint8)))
+    some = text(picture=lambda each: None if each.rank > 1 else picture_of_array(np.zeros((1, 8, 8), dtype=np.uint8)))
     assert some.count("no picture") == 39
 
 
@@ -83,7 +83,7 @@ def test_the_filter_offers_pairs_and_single_sides_with_short_names():
     assert all(len(words) < 120 for _, words in options)
 
 
-def test_numbers_that_are_not_to_be_believed_are_not_shown():
+def test_a_caution_hides_the_estimates():
     assert text().count("% likely wrong") == 40
     page = text(caution="It <only> guesses.")
     assert "</strong> It &lt;only&gt; guesses." in page
@@ -130,7 +130,7 @@ def focused(page):
 
 
 @pytest.mark.browser
-def test_the_browser_has_nothing_to_complain_of(page):
+def test_the_browser_reports_no_errors_or_requests(page):
     assert page.complaints == []
     assert page.requests == [page.file.resolve().as_uri()]
     loaded = page.run("[...document.images].every(each => each.loading === 'lazy' || each.naturalWidth > 0)")
@@ -189,7 +189,7 @@ def test_keys_stay_within_what_the_filter_leaves(page):
 
 
 @pytest.mark.browser
-def test_keys_decide_and_go_on_to_what_is_left(page):
+def test_keys_decide_and_move_to_the_next_undecided(page):
     press(page, "j")
     for key in "sgn":
         press(page, key)
@@ -222,7 +222,7 @@ def test_decisions_are_saved_as_a_review(page, tmp_path):
 
 
 @pytest.mark.browser
-def test_decisions_outlast_a_reload(browser, tmp_path):
+def test_decisions_survive_a_reload(browser, tmp_path):
     path = tmp_path / "index.html"
     path.write_text(text(run=str(tmp_path)))
     with browser.open(path, 1280) as page:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tnlpad.suspects.pictures import MOST_COLUMNS, SIDE_PIXELS, TypicalNumbers, of_array, of_image
+from tnlpad.suspects.pictures import MAX_COLUMNS, MAX_SIDE_PIXELS, TypicalNumbers, picture_of_array, picture_of_image
 
 
 def opened(address):
@@ -16,13 +16,13 @@ def opened(address):
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "CMYK", "1"])
 def test_an_image_of_any_mode_becomes_a_small_picture(mode):
-    assert max(opened(of_image(Image.new(mode, (400, 200)))).size) == SIDE_PIXELS
+    assert max(opened(picture_of_image(Image.new(mode, (400, 200)))).size) == MAX_SIDE_PIXELS
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 28, 28), (3, 300, 200)])
 def test_an_array_becomes_a_picture(shape):
-    picture = opened(of_array(np.zeros(shape, dtype=np.uint8)))
-    assert 56 <= max(picture.size) <= SIDE_PIXELS
+    picture = opened(picture_of_array(np.zeros(shape, dtype=np.uint8)))
+    assert 56 <= max(picture.size) <= MAX_SIDE_PIXELS
 
 
 COLUMNS = ("same", "far", "near", "scaled", "noise")
@@ -35,12 +35,12 @@ def rows():
     features[10:] = [0, 4, 4, 4000, 0]
     features[:, 4] = np.random.default_rng(0).normal(size=21)
     features[20, 2] = 2.5
-    return TypicalNumbers(features, labels, COLUMNS, [f"row {k}" for k in range(21)])
+    return TypicalNumbers(features, labels, COLUMNS)
 
 
 def test_the_columns_that_speak_for_the_suggested_class_come_first():
-    found = rows().compared("row 20", 0, 1)
-    assert len(found) == MOST_COLUMNS
+    found = rows().compared(20, 0, 1)
+    assert len(found) == MAX_COLUMNS
     assert {each.column for each in found[:2]} == {"far", "scaled"}  # on any scale
     assert found[2].column == "near"
     assert (found[2].value, found[2].given, found[2].suggested) == (2.5, 0, 4)
@@ -48,9 +48,9 @@ def test_the_columns_that_speak_for_the_suggested_class_come_first():
 
 def test_medians_do_not_move_with_a_few_wrong_labels():
     typical = rows()
-    first = typical.compared("row 0", 0, 1)
+    first = typical.compared(0, 0, 1)
     assert all(each.given == 0 for each in first if each.column in ("far", "scaled", "near"))
 
 
-def test_a_class_without_rows_is_typically_as_all_are():
-    assert all(np.isfinite([each.value, each.given, each.suggested]).all() for each in rows().compared("row 3", 0, 7))
+def test_a_class_without_rows_has_the_median_of_all():
+    assert all(np.isfinite([each.value, each.given, each.suggested]).all() for each in rows().compared(3, 0, 7))

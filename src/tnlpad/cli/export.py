@@ -1,4 +1,4 @@
-"""`tnlpad export`: the network that a run ships, σ alone, as a file for other programs."""
+"""`tnlpad export`: write the network of a run, with its robust weights σ, for other programs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.find_run import find_run
+from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs
 from tnlpad.cli.output import fail, print_json, say
 
 if TYPE_CHECKING:
@@ -13,28 +14,28 @@ if TYPE_CHECKING:
 
 
 def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or its name.")],
-    onnx: Annotated[bool, typer.Option("--onnx", help="An ONNX file, normalisation included.")] = False,
-    safetensors: Annotated[bool, typer.Option("--safetensors", help="A plain state dict.")] = False,
+    run: RunArgument,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write an ONNX file, with normalisation.")] = False,
+    safetensors: Annotated[bool, typer.Option("--safetensors", help="Write a plain state dict.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="model.onnx or model.safetensors in this folder by default.")
+        Path | None, typer.Option(metavar="FILE", help="File to write (default: model.onnx or model.safetensors).")
     ] = None,
-    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders lie.")] = Path("runs"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as one JSON document.")] = False,
+    runs: Runs = Path("runs"),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the network of the chosen epoch for other programs.
 
     The ONNX file takes pixels from 0 to 1 (or features as they are in the
-    data), gives logits, and knows the names of the classes. It is written only
-    if its outputs equal torch's.
+    data), returns logits, and holds the names of the classes. It is written
+    only if its outputs equal torch's.
 
     Example: tnlpad export RUN --onnx --out model.onnx
     """
     from tnlpad.records.store import RecordError
 
     if onnx == safetensors:
-        fail("say what to write: either --onnx or --safetensors.", code=2)
+        fail("choose what to write: either --onnx or --safetensors.", code=2)
     path = out or Path("model.onnx" if onnx else "model.safetensors")
     if path.is_dir():
         fail(f"--out {path} is a folder: name a file in it.", code=2)
@@ -45,18 +46,21 @@ def export(
     try:
         shipped = load_shipped(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        document = _onnx(path, shipped) if onnx else _safetensors(path, shipped)
+        extra = _write_onnx(path, shipped) if onnx else _write_safetensors(path, shipped)
     except (RecordError, ValueError) as error:
         fail(str(error), code=3)
     except OSError as error:
         fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another file.")
     if as_json:
-        print_json(document)
+        shape, names = list(shipped.shape), list(shipped.class_names)
+        print_json(
+            {"file": str(path), "network": shipped.config.network, "input": shape, "class_names": names, **extra}
+        )
     else:
         typer.echo(f"Written: {path}")
 
 
-def _onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:
+def _write_onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:
     import logging
     import warnings
 
@@ -70,15 +74,14 @@ def _onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the exporter, about itself
+            warnings.simplefilter("ignore")  # the exporter warns about itself
             logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-            difference = write_onnx(path, shipped)
+            return {"largest_difference": write_onnx(path, shipped)}
     except ExportError as error:
         fail(str(error))
-    return {**_facts(path, shipped), "largest_difference": difference}
 
 
-def _safetensors(path: Path, shipped: "Shipped") -> dict[str, Any]:
+def _write_safetensors(path: Path, shipped: "Shipped") -> dict[str, Any]:
     import json
 
     from safetensors.torch import save
@@ -89,13 +92,4 @@ def _safetensors(path: Path, shipped: "Shipped") -> dict[str, Any]:
     about = {"class_names": list(shipped.class_names), "mean": mean, "std": std, "network": shipped.config.network}
     state = {name: tensor.contiguous() for name, tensor in shipped.network.network.state_dict().items()}
     write_by_rename(path, save(state, {name: json.dumps(value) for name, value in about.items()}))
-    return _facts(path, shipped)
-
-
-def _facts(path: Path, shipped: "Shipped") -> dict[str, Any]:
-    return {
-        "file": str(path),
-        "network": shipped.config.network,
-        "input": list(shipped.shape),
-        "class_names": list(shipped.class_names),
-    }
+    return {}

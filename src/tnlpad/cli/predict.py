@@ -1,6 +1,8 @@
-"""`tnlpad predict`: what a run's network says about other data."""
+"""`tnlpad predict`: predict the classes of other data with the network of a run."""
 
-from collections.abc import Sequence
+import csv
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,42 +10,43 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tnlpad.cli.find_run import find_run
+from tnlpad.cli.options import AsJson, ImagesFolder, Quiet, Root, RunArgument, Runs
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
 from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own.dataset import Problem
-    from tnlpad.runs.predict import Inputs, Prediction
+    from tnlpad.runs.predict import Inputs
     from tnlpad.runs.shipped import Shipped
 
 HEADER = ("id", "path", "predicted", "probability")
 
 
 def predict(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or its name.")],
+    run: RunArgument,
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="Your own data, labels not needed, or a dataset's name: its test part."),
+        typer.Argument(
+            metavar="DATA", help="Your own data, without labels or with, or the name of a dataset for its test part."
+        ),
     ],
-    images: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="What the paths in a table of images are relative to.")
-    ] = None,
+    images: ImagesFolder = None,
     label: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="A table's column of classes, not looked at; the run's by default."),
+        typer.Option(metavar="COLUMN", help="Label column of a table, which is ignored (default: the run's)."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .csv file; by default the rows go to stdout.")
+        Path | None, typer.Option(metavar="FILE", help="Write a .csv file (default: print the rows).")
     ] = None,
-    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where run folders lie.")] = Path("runs"),
-    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where datasets lie.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as one JSON document.")] = False,
+    runs: Runs = Path("runs"),
+    root: Root = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Predict the class of every sample, with σ of the chosen epoch.
+    """Predict the class of every sample with the robust weights of a run.
 
-    Of a table of numbers the columns that were trained on are taken by their
-    names, and others are ignored.
+    From a table of numbers, the columns that the run was trained on are taken
+    by name, and others are ignored.
 
     Example: tnlpad predict RUN photographs --out predictions.csv
     """
@@ -62,48 +65,40 @@ def predict(
 
     try:
         shipped = load_shipped(folder)
-        classes = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
-        inputs, left_out = _inputs(data, images, classes, shipped, root, quiet)
+        ignored = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
+        inputs, left_out = _inputs(data, images, ignored, shipped, root, quiet)
         with progress_reporter(quiet) as reporter:
             found = list(predictions(shipped, inputs, reporter))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
+    rows = ([getattr(each, name) for name in HEADER] for each in found)
     if out is not None:
-        _write(out, found)
-    _print(found, left_out, out, as_json)
-
-
-def _write(out: Path, found: "list[Prediction]") -> None:
-    from tnlpad.suspects.export import write_rows
-
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(out, HEADER, ([getattr(each, name) for name in HEADER] for each in found))
-    except OSError as error:
-        fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
-
-
-def _print(found: "list[Prediction]", left_out: "Sequence[Problem]", out: Path | None, as_json: bool) -> None:
+        _write(out, rows)
     if as_json:
         document = {"predictions": [asdict(each) for each in found], "left_out": [asdict(each) for each in left_out]}
         print_json(document | {"file": str(out) if out else None})
     elif out is not None:
         typer.echo(f"{len(found):,} predictions: {out}")
     else:
-        import csv
-        import io
-
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(HEADER)
-        writer.writerows([getattr(each, name) for name in HEADER] for each in found)
-        typer.echo(text.getvalue(), nl=False)
+        writer.writerows(rows)
+
+
+def _write(out: Path, rows: Iterable[Sequence[object]]) -> None:
+    from tnlpad.suspects.export import write_rows
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(out, HEADER, rows)
+    except OSError as error:
+        fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
 
 
 def _inputs(
     data: str, images: Path | None, label: str | None, shipped: "Shipped", root: Path | None, quiet: bool
 ) -> "tuple[Inputs, Sequence[Problem]]":
-    """What to predict on, and what of it cannot be."""
+    """Open the samples to predict, and return those that cannot be used as well."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import open_dataset
     from tnlpad.runs.predict import inputs_of_catalogue, inputs_of_own, wanted_columns

@@ -80,7 +80,7 @@ def curves_of(epochs: Sequence[Mapping[str, Any]]) -> Curves:
 def curves_from_json(plain: Mapping[str, Any]) -> Curves:
     """Return the curves that `to_json` wrote; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
     single: dict[str, Any] = {name: _from_plain(name, plain[name]) for name in SINGLE}
-    named: dict[str, dict[str, Any]] = {
+    named: dict[str, Any] = {
         name: {
             key: _from_plain(name, plain[curve] if curve == AS_REPORTED.get(name) else curve)
             for key, curve in plain.get(name, {}).items()

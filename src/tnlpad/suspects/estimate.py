@@ -1,29 +1,26 @@
-"""How many labels are wrong, and which is taken for which: a rate and a matrix, each with an interval.
+"""Estimate how many labels are wrong and which class is taken for which: a rate and a matrix, with intervals.
 
-What a network says about a label that it was trained on is partly that label itself, so only held-out samples can be
-counted. Of those that are predicted to be of a class, the clearest count, because there the prediction is hardly ever
-wrong, and the share of them that carries another label is the share of wrong labels. Where the network is still wrong
-about its clearest cases, that is too high by the share of right labels among them that it is wrong about; where people
-erred, clear cases are mislabelled less often than others, and it is too low. And it is uncertain by chance: of 100
-samples 40 are wrong give or take 10.
+A network's prediction for a label that it was trained on is partly that label itself, so only held-out samples are
+counted. Among those predicted to be of a class, the clearest ones count, since their predictions are hardly ever wrong:
+the share of them with another label is the rate. It is too high where the network errs even about clear samples, and
+too low where people mislabel clear samples less often than others. And it has sampling error.
 
-What a class is taken for comes from the clearest of all samples whose label is not the predicted one, drawn towards no
-preference as far as it may be chance (James and Stein's shrinkage, as Hausser and Strimmer have it for shares); rates
-of classes are drawn towards the overall rate in the same way.
+The classes that a class is taken for are counted among the clearest samples whose label is not the predicted one. These
+shares are shrunk towards no preference as far as they may be chance (James-Stein shrinkage, as in Hausser and Strimmer
+2009). Rates of classes are shrunk towards the overall rate in the same way.
 
-With that first matrix every sample has its doubt (`evidence.py`), whose two humps tell the rate as well
-(`calibrate.py`): hardly by chance, since all samples count, but by the shape of the humps. The rate is the mean of the
-two, each weighted by its certainty. Where few samples are held out and the humps lie apart, it is that of the humps;
-where many are, and the humps run into each other, it is the counted one. Humps of something else, such as of a rare
-class among right labels, are found out by the held-out samples: a network that knows the truth contradicts each wrong
-label, and one that does not contradicts even more, so they cannot contradict fewer than are wrong, but by chance.
+This first matrix gives every sample its doubt (`evidence.py`), and the mixture of doubts gives a second estimate of the
+rate (`calibrate.py`). It uses all samples, so it has little sampling error, but depends on the shape of the mixture.
+The final rate is the mean of the two, weighted by precision. A mixture that reflects something else, such as a rare
+class, is rejected by the held-out samples: a network contradicts at least the wrong labels, so no more labels can be
+wrong than it contradicts, apart from chance.
 
-The interval of the rate reaches downwards by the two uncertainties, and farther where the humps run into each other: a
-network that is so unsure contradicts some labels of clear cases by mistake. How far was chosen with seeds 1, 2, 5 and 6
-of `benchmarks/noise_rates.py`, which has the numbers of others. Upwards it ends where more wrong labels would have been
-contradicted among all that were held out, and not before: how much more often than about clear cases people err about
-the others cannot be seen from their labels. (Of CIFAR-10's labels by people, estimates and narrower intervals were too
-low.) Intervals of classes are percentiles of a bootstrap over samples, and know nothing of that.
+Downwards, the interval of the rate covers the errors of both estimates, and more where the mixture components overlap:
+such a network contradicts some clear labels by mistake. How much was chosen with seeds 1, 2, 5 and 6 of
+`benchmarks/noise_rates.py`, which has the numbers of other seeds. Upwards, the interval ends where more wrong labels
+would have been contradicted among all held-out samples. It is no narrower, since labels do not show how much more often
+people err about unclear samples; on CIFAR-10's human labels, narrower intervals were too low. Intervals of classes are
+bootstrap percentiles and do not cover this.
 """
 
 from dataclasses import dataclass
@@ -31,23 +28,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.suspects.calibrate import upper_hump
+from tnlpad.suspects.calibrate import upper_weight
 from tnlpad.suspects.evidence import Floats, Predictions
 from tnlpad.types import Index, Labels, Transition
 
 CLEAR_SHARE = 0.3
 RESAMPLES, LEVEL = 200, 0.95
 NORMAL_QUANTILE = 1.96  # of that level
-# Labels of each kind that are added to those counted where chance is reckoned, as Agresti and Coull do: none among a
-# few does not mean that there are none.
-ADDED = 2.0
-MISTAKEN = 0.5  # of how far the humps may be off: what the network's mistakes about clear cases may be
-LEAST_CHANCE = 0.01  # of what was seen of the held-out samples, if the humps are those of wrong labels
-TOO_FAR_APART = 3.0  # two estimates of one rate, in deviations
-LEAST_RATE, MOST_RATE = 0.005, 0.95  # of a class, where doubt is reckoned with it: nothing is certain
-BELIEVED = 0.5  # of the differences between classes' rates: a class that the network confuses seems to have a high one
-UNFORESEEN = 0.01  # of a class' wrong labels, spread over all others: what was never seen is not impossible
-MOST_CLASSES_WITH_INTERVALS = 100  # of every entry of the matrix; the rates of the classes always have some
+# Samples of each kind that are added for the standard error of a share (Agresti and Coull): a share of 0 is uncertain.
+PSEUDO_COUNT = 2.0
+MISTAKEN_SHARE = 0.5  # of the error of the mixture: how often the network may err about clear samples
+MIN_LIKELIHOOD = 0.01  # of the held-out samples, if the mixture is that of right and wrong labels
+MAX_DEVIATIONS_APART = 3.0  # of two estimates of one rate
+MIN_CLASS_RATE, MAX_CLASS_RATE = 0.005, 0.95  # in the matrix that doubt is computed with
+# Share of the differences between classes that is kept: a class that the network confuses seems to have a high rate.
+KEPT_DIFFERENCE = 0.5
+UNSEEN_SHARE = 0.01  # of a class's wrong labels, spread over all others: no transition is impossible
+MAX_CLASSES_WITH_INTERVALS = 100  # for each entry of the matrix; class rates always have intervals
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,12 +52,12 @@ class Estimate:
     """Shares of wrong labels.
 
     Args:
-        noise_rate, noise_rate_interval: Of all labels.
-        class_rates, class_rate_intervals: By true class; the intervals are classes × 2.
-        transition, transition_intervals: transition[i, j] = P(given j | true i), and classes × classes × 2; None
-            where there are too many classes.
-        samples: How many samples were counted.
-        held_out: Whether these were held out from training; if not, the rate is too low by what was memorised.
+        noise_rate, noise_rate_interval: Share of all labels that is wrong.
+        class_rates, class_rate_intervals: Shares by true class; intervals are classes × 2.
+        transition, transition_intervals: transition[i, j] = P(given j | true i), and classes × classes × 2, or None
+            with more than `MAX_CLASSES_WITH_INTERVALS` classes.
+        samples: Number of samples that were counted.
+        held_out: Whether these were held out from training. If not, memorised labels make the rate too low.
     """
 
     noise_rate: float
@@ -74,33 +71,33 @@ class Estimate:
 
 
 def first_transition(seen: Predictions) -> Transition:
-    """The matrix by counting alone, with nothing impossible: what doubt is reckoned with."""
+    """Estimate the matrix by counting alone, with no entry at zero; doubt is computed with it."""
     clear = _clear(seen)
     rates, taken_for = _counted(seen, clear, _clear_and_disputed(seen))
     overall = _share_wrong(seen, clear)
-    rates = overall + BELIEVED * (rates - overall)
-    spread = (1 - UNFORESEEN) * taken_for + UNFORESEEN * _no_preference(seen.num_classes)
-    return _matrix(np.clip(rates, LEAST_RATE, MOST_RATE), spread)
+    rates = overall + KEPT_DIFFERENCE * (rates - overall)
+    spread = (1 - UNSEEN_SHARE) * taken_for + UNSEEN_SHARE * _no_preference(seen.num_classes)
+    return _matrix(np.clip(rates, MIN_CLASS_RATE, MAX_CLASS_RATE), spread)
 
 
 def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """The rate and the matrix.
+    """Estimate the rate and the matrix.
 
     Args:
-        seen: What is predicted.
-        doubt: Of every sample, comparable between those held out and the others.
-        resamples, seed: Of the bootstrap.
+        seen: Predictions for all samples.
+        doubt: Doubt about all samples, comparable between held-out and other samples.
+        resamples, seed: Number of bootstrap resamples, and their random seed.
     """
     clear, disputed = _clear(seen), _clear_and_disputed(seen)
     counted = _share_wrong(seen, clear)
-    humps, shape = upper_hump(doubt, counted)
-    if _refuted(humps, seen):
-        rate, deviation = counted, _chance(counted, len(clear))
+    mixture_rate, mixture_error = upper_weight(doubt, counted)
+    if _refuted(mixture_rate, seen):
+        rate, error = counted, _standard_error(counted, len(clear))
     else:
-        rate, deviation = _combined(counted, len(clear), humps, shape)
-    interval = _interval(rate, deviation, MISTAKEN * shape, seen)
+        rate, error = _combined(counted, len(clear), mixture_rate, mixture_error)
+    interval = _interval(rate, error, MISTAKEN_SHARE * mixture_error, seen)
     rates, taken_for = _counted(seen, clear, disputed)
-    with_matrix = seen.num_classes <= MOST_CLASSES_WITH_INTERVALS
+    with_matrix = seen.num_classes <= MAX_CLASSES_WITH_INTERVALS
     drawn_rates, drawn_matrices, generator = [], [], np.random.default_rng(seed)
     for _ in range(resamples):
         again, disputed_again = (generator.choice(rows, len(rows)) if len(rows) else rows for rows in (clear, disputed))
@@ -123,7 +120,7 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
 
 
 def clearest(seen: Predictions, among: NDArray[np.bool_]) -> Index:
-    """Of each predicted class among these samples, those whose prediction leads most."""
+    """Return, for each predicted class, the samples with the largest lead among these."""
     rows = np.flatnonzero(among)
     order = rows[np.lexsort((-seen.lead[rows], seen.predicted[rows]))]
     classes = seen.predicted[order]
@@ -145,58 +142,56 @@ def _share_wrong(seen: Predictions, rows: Index) -> float:
     return float((seen.predicted[rows] != seen.given[rows]).mean()) if len(rows) else 0.0
 
 
-def _chance(share: float, samples: int) -> float:
-    """The deviation of a share; one of 0 is not certain either."""
-    likely = (share * samples + ADDED) / (samples + 2 * ADDED)
+def _standard_error(share: float, samples: int) -> float:
+    likely = (share * samples + PSEUDO_COUNT) / (samples + 2 * PSEUDO_COUNT)
     return float(np.sqrt(likely * (1 - likely) / max(1, samples)))
 
 
 def _refuted(rate: float, seen: Predictions) -> bool:
-    """Whether so few held-out labels are contradicted that this share of all can hardly be wrong."""
+    """Whether too few held-out labels are contradicted for this share of all labels to be wrong."""
     from scipy.stats import binom  # type: ignore[import-untyped, unused-ignore]  # slow to import
 
     contradicted, held_out = _contradicted(seen)
-    return held_out > 0 and float(binom.cdf(contradicted, held_out, rate)) < LEAST_CHANCE
+    return held_out > 0 and float(binom.cdf(contradicted, held_out, rate)) < MIN_LIKELIHOOD
 
 
 def _contradicted(seen: Predictions) -> tuple[int, int]:
-    """Of how many held-out labels, and how many there are."""
+    """Return how many held-out labels are contradicted, and how many there are."""
     rows = seen.held_out
     return int((seen.predicted[rows] != seen.given[rows]).sum()), int(rows.sum())
 
 
-def _combined(counted: float, samples: int, humps: float, shape: float) -> tuple[float, float]:
-    """The mean of both estimates, weighted by their certainty, and its deviation.
+def _combined(counted: float, samples: int, mixture_rate: float, mixture_error: float) -> tuple[float, float]:
+    """Return the mean of both estimates, weighted by precision, and its standard error.
 
-    Where they differ by more than chance and the shape of humps allow, the deviation grows by as much. Where they
-    differ far more, the humps are not those of right and wrong labels, and counting stands alone.
+    Where they differ by more than their errors, the error grows in proportion. Where they differ far more, the mixture
+    is not that of right and wrong labels, and only the counted rate is used.
     """
-    chance = _chance(counted, samples)
-    apart = abs(counted - humps) / float(np.hypot(_chance(humps, samples), shape))  # if the rate is that of the humps
-    if apart > TOO_FAR_APART:
-        return counted, chance
-    weights = np.array([chance, shape]) ** -2.0
-    return float(weights @ [counted, humps] / weights.sum()), max(1.0, apart) * float(weights.sum() ** -0.5)
+    error = _standard_error(counted, samples)
+    # In units of the error that counting would have if the mixture were right.
+    apart = abs(counted - mixture_rate) / float(np.hypot(_standard_error(mixture_rate, samples), mixture_error))
+    if apart > MAX_DEVIATIONS_APART:
+        return counted, error
+    weights = np.array([error, mixture_error]) ** -2.0
+    return float(weights @ [counted, mixture_rate] / weights.sum()), max(1.0, apart) * float(weights.sum() ** -0.5)
 
 
-def _interval(rate: float, deviation: float, mistaken: float, seen: Predictions) -> tuple[float, float]:
-    low = rate - NORMAL_QUANTILE * float(np.hypot(deviation, mistaken))
-    high = _most(seen) if seen.held_out.any() else rate + NORMAL_QUANTILE * deviation
+def _interval(rate: float, error: float, mistaken: float, seen: Predictions) -> tuple[float, float]:
+    from scipy.stats import beta  # slow to import
+
+    low = rate - NORMAL_QUANTILE * float(np.hypot(error, mistaken))
+    contradicted, held_out = _contradicted(seen)
+    if not held_out:
+        high = rate + NORMAL_QUANTILE * error
+    elif contradicted < held_out:  # the limit of Clopper and Pearson
+        high = float(beta.ppf((1 + LEVEL) / 2, contradicted + 1, held_out - contradicted))
+    else:
+        high = 1.0
     return max(0.0, low), min(1.0, max(rate, high))
 
 
-def _most(seen: Predictions) -> float:
-    """The largest share of wrong labels with which so few could be contradicted (Clopper and Pearson's limit)."""
-    from scipy.stats import beta  # slow to import
-
-    contradicted, held_out = _contradicted(seen)
-    return (
-        float(beta.ppf((1 + LEVEL) / 2, contradicted + 1, held_out - contradicted)) if contradicted < held_out else 1.0
-    )
-
-
 def _counted(seen: Predictions, clear: Index, disputed: Index) -> tuple[Floats, Transition]:
-    """Each class' rate, and what its wrong labels are: rows of shares with an empty diagonal."""
+    """Return the rate of each class, and the shares of its wrong labels: rows with an empty diagonal."""
     classes = seen.num_classes
     return _class_rates(seen.predicted[clear], seen.given[clear], classes), _taken_for(
         seen.predicted[disputed], seen.given[disputed], classes
@@ -204,7 +199,7 @@ def _counted(seen: Predictions, clear: Index, disputed: Index) -> tuple[Floats, 
 
 
 def _class_rates(predicted: Labels, given: Labels, classes: int) -> Floats:
-    """Drawn towards the overall rate by the part of their differences that is chance."""
+    """Return the rate of each class, shrunk towards the overall rate."""
     sizes = np.bincount(predicted, minlength=classes)
     wrong = np.bincount(predicted[predicted != given], minlength=classes)
     overall = wrong.sum() / max(1, sizes.sum())
@@ -218,7 +213,7 @@ def _class_rates(predicted: Labels, given: Labels, classes: int) -> Floats:
 
 
 def _taken_for(predicted: Labels, given: Labels, classes: int) -> Transition:
-    """Drawn towards no preference by the part of it that may be chance."""
+    """Return the shares of each class's wrong labels, shrunk towards no preference."""
     counts = np.bincount(predicted * classes + given, minlength=classes * classes).reshape(classes, classes)
     sizes, target = counts.sum(1), _no_preference(classes)
     shares = counts / np.maximum(sizes, 1)[:, None]
@@ -243,7 +238,7 @@ def _matrix(rates: Floats, taken_for: Transition) -> Transition:
 
 
 def _scaled(rates: Floats, counted: float, rate: float) -> Floats:
-    """The classes' rates in proportion to the overall one that was found in the end."""
+    """Scale class rates from the counted to the final overall rate."""
     return np.minimum(rates * (rate / counted), 1.0) if counted > 0 else np.full(len(rates), rate)
 
 

@@ -1,14 +1,13 @@
-"""What the mean probabilities say about every sample, in two passes over them, a few rows at a time.
+"""Evidence about each given label, from the mean probabilities c over networks and epochs.
 
-The probabilities c are means over σ and w and over the epochs until the chosen one. The first pass asks what is
-predicted, and how clearly; from that the transition matrix T is estimated (`estimate.py`). The second one asks about
-the given label g. By Bayes' rule, with c for what is known of the true class, the odds that it is wrong are
+The first pass over the probabilities finds each sample's prediction. From the predictions, `estimate.py` estimates the
+transition matrix T, T_ij = P(given j | true i). The second pass applies Bayes' rule: with c as the probabilities of
+the true class, the odds that the given label g is wrong are
 
-    Σ_{i ≠ g} c_i T_ig  :  c_g T_gg,
+    Σ_{i ≠ g} c_i T_ig  :  c_g T_gg.
 
-and its doubt is their logarithm. So another class counts as far as its labels do become g: where each class is taken
-for one other, as under pairflip noise, the margin before all others says much less, and where errors go anywhere, a
-sample that two classes compete for is no suspect. The likeliest other class, that of the largest term, is suggested.
+Doubt is the logarithm of these odds. A class therefore counts against g only as far as its labels become g. The class
+with the largest term is suggested in place of g.
 """
 
 from collections.abc import Callable
@@ -24,19 +23,20 @@ from tnlpad.types import Labels, Transition
 Floats = NDArray[np.float64]
 Columns = tuple[NDArray[Any], ...]
 ROWS_AT_ONCE = 8192
-UNSEEN = 0.01  # of the probability, shared by all classes: a mean over a few epochs cannot tell a thousandth from none
+# Probability that is added over all classes: a mean over a few epochs cannot tell a thousandth from zero.
+SMOOTHING = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
-    """One number per sample under each name.
+    """What the network predicts, one value per sample.
 
     Args:
-        given: The label as it was given.
+        given: The given label.
         predicted: The most probable label.
-        lead: Of the most probable label before the second, in probability: how clear the case is.
+        lead: Probability of the most probable label minus that of the second.
         held_out: Whether the sample was held out from training.
-        num_classes: How many there are.
+        num_classes: Number of classes.
     """
 
     given: Labels
@@ -51,13 +51,13 @@ class Predictions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """One number per sample under each name.
+    """Evidence about the given labels, one value per sample.
 
     Args:
-        given: The label as it was given.
-        suggested: The likeliest one if the given one is wrong.
-        doubt: The logarithm of the odds that it is wrong.
-        given_probability, suggested_probability: What the network gives them.
+        given: The given label.
+        suggested: The most likely label if the given one is wrong.
+        doubt: Logarithm of the odds that the given label is wrong.
+        given_probability, suggested_probability: Mean probabilities of the two labels.
         held_out: Whether the sample was held out from training.
     """
 
@@ -73,10 +73,17 @@ class Evidence:
 
 
 def predictions(scores: SampleScores) -> Predictions:
-    """The first pass."""
-    predicted, lead = _by_rows(scores, _predicted)
+    """Make the first pass."""
+
+    def predict(rows: NDArray[np.float32], given: Labels) -> Columns:
+        every, predicted = np.arange(len(rows)), rows.argmax(1)
+        rest = rows.copy()
+        rest[every, predicted] = -1
+        return given, predicted, rows[every, predicted].astype(float) - rest.max(1)
+
+    given, predicted, lead = _map_rows(scores, predict)
     return Predictions(
-        given=_given(scores),
+        given=given,
         predicted=predicted,
         lead=lead,
         held_out=np.asarray(scores.columns["part"]) == "validation",
@@ -85,45 +92,35 @@ def predictions(scores: SampleScores) -> Predictions:
 
 
 def evidence(scores: SampleScores, seen: Predictions, transition: Transition) -> Evidence:
-    """The second pass, after what the first has seen; transition[i, j] = P(given j | true i)."""
-    becomes = np.ascontiguousarray(transition.T, dtype=np.float32)  # a row for each given label
-    suggested, doubt, of_given, of_suggested = _by_rows(scores, lambda rows, given: _judged(rows, given, becomes))
+    """Make the second pass, with the transition matrix that was estimated after the first."""
+    into = np.ascontiguousarray(transition.T, dtype=np.float32)  # into[j, i]: from true i into given j
+
+    def doubt_rows(rows: NDArray[np.float32], given: Labels) -> Columns:
+        every, smoothing = np.arange(len(rows)), np.float32(SMOOTHING / rows.shape[1])
+        terms = into[given]
+        terms *= rows + smoothing
+        right = terms[every, given].astype(float)
+        terms[every, given] = 0
+        suggested = terms.argmax(1)
+        doubt = np.log(terms.sum(1, dtype=float)) - np.log(right)
+        return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
+
+    suggested, doubt, given_probability, suggested_probability = _map_rows(scores, doubt_rows)
     return Evidence(
         given=seen.given,
         suggested=suggested,
         doubt=doubt,
-        given_probability=of_given,
-        suggested_probability=of_suggested,
+        given_probability=given_probability,
+        suggested_probability=suggested_probability,
         held_out=seen.held_out,
     )
 
 
-def _given(scores: SampleScores) -> Labels:
-    return np.asarray(scores.columns["given"], dtype=np.int64)
-
-
-def _by_rows(scores: SampleScores, of_rows: Callable[[NDArray[np.float32], Labels], Columns]) -> Columns:
-    given = _given(scores)
+def _map_rows(scores: SampleScores, function: Callable[[NDArray[np.float32], Labels], Columns]) -> Columns:
+    """Apply a function to a few rows at a time, since the probabilities may be a memory map larger than memory."""
+    given = np.asarray(scores.columns["given"], dtype=np.int64)
     parts = [
-        of_rows(np.asarray(scores.probabilities[start : start + ROWS_AT_ONCE]), given[start : start + ROWS_AT_ONCE])
+        function(np.asarray(scores.probabilities[start : start + ROWS_AT_ONCE]), given[start : start + ROWS_AT_ONCE])
         for start in range(0, len(given), ROWS_AT_ONCE)
     ]
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-
-
-def _predicted(rows: NDArray[np.float32], given: Labels) -> Columns:
-    every, predicted = np.arange(len(rows)), rows.argmax(1)
-    rest = rows.copy()
-    rest[every, predicted] = -1
-    return predicted, rows[every, predicted].astype(float) - rest.max(1)
-
-
-def _judged(rows: NDArray[np.float32], given: Labels, becomes: NDArray[np.float32]) -> Columns:
-    every, floor = np.arange(len(rows)), np.float32(UNSEEN / rows.shape[1])
-    terms = becomes[given]
-    terms *= rows + floor
-    right = terms[every, given].astype(float)
-    terms[every, given] = 0
-    suggested = terms.argmax(1)
-    doubt = np.log(terms.sum(1, dtype=float)) - np.log(right)
-    return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)

@@ -1,22 +1,55 @@
-"""The list as a page that stands on its own: pictures, given → suggested, a filter by pair of classes, keys to move.
+"""The page of suspects, one HTML file: pictures, given → suggested, a filter by pair of classes, keyboard shortcuts.
 
-Whoever looks at it can say which label is right; the page keeps that and saves it as a table that `review.py` reads.
+A reader decides which label is right. The page stores the decisions in the browser and saves them as a table for
+`tnlpad clean --review`.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tnlpad.suspects.listing import Suspect
-from tnlpad.suspects.pictures import Comparison
-from tnlpad.suspects.ranking import Ranking
+from tnlpad.suspects.listing import RankedRun, Ranking, Suspect
+from tnlpad.suspects.pictures import Comparison, Illustrator
 
-MOST_CARDS = 500  # a picture each, some 8 kB: the page stays within a few megabytes
-MOST_CLASSES_SHOWN = 30  # in the table of estimated rates
-LONGEST_NAME = 48  # in the filter, whose entries do not wrap
+if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
+
+MAX_CARDS = 500  # with a picture of some 8 kB each, the page stays within a few megabytes
+MAX_CLASSES = 30  # in the table of estimated rates
+MAX_NAME_LENGTH = 48  # in the filter, whose entries do not wrap
 ANY = "anything"
+
+
+def page_of_run(
+    run: RankedRun,
+    listed: Sequence[Suspect],
+    data: "OwnDataset | None",
+    root: Path | None,
+    warn: Callable[[str], None],
+) -> str:
+    """Return the page of a run's suspects; for the arguments see `write_suspects`."""
+    facts, config, noise = run.scores.facts, run.config, run.config.get("noise")
+    name = Path(run.about["path"]).name if run.about else str(config["dataset"])
+    shown = Illustrator(run, data, root, warn)
+    return suspects_page(
+        name + (f", noise {noise}" if noise not in (None, "none") else ""),
+        listed,
+        run.ranking,
+        run.scores.class_names,
+        {
+            "run": facts["run_id"],
+            "method": f"{config['method']}, {config['network']}",
+            "epochs": f"probabilities are means over {facts['epochs_until_chosen']} epochs up to epoch "
+            f"{facts['chosen_epoch']}, which was chosen on {config.get('validation', 'noisy')} validation",
+            "order": "by the odds that the label is wrong, scaled so that training and held-out samples compare",
+        },
+        picture=shown.picture,
+        numbers=shown.numbers,
+        caution=run.caution,
+    )
 
 
 def suspects_page(
@@ -24,30 +57,31 @@ def suspects_page(
     listed: Sequence[Suspect],
     ranking: Ranking,
     class_names: Sequence[str],
-    picture: Callable[[Suspect], str | None],
     facts: Mapping[str, Any],
+    *,
+    picture: Callable[[Suspect], str | None],
+    numbers: Callable[[Suspect], Sequence[Comparison]] = lambda suspect: (),
     caution: str | None = None,
-    numbers: Callable[[Suspect], Sequence[Comparison]] | None = None,
 ) -> str:
-    """The page of a list.
+    """Return the page of a list.
 
     Args:
-        title: What the list is of.
-        listed: The list; no more than `MOST_CARDS` of it are shown.
-        ranking: Where the counts and estimates come from.
-        class_names: By label.
-        picture: Gives the address of a sample's picture, or None where there is none.
-        facts: What else to say at the end, by name; `run` tells reviews of different runs apart.
-        caution: Why its numbers should not be believed, if so.
-        numbers: Gives what is to be seen of a row of numbers.
+        title: Name of the data.
+        listed: The suspects; the page shows the first `MAX_CARDS`.
+        ranking: The ranking, for counts and estimates.
+        class_names: Names by label.
+        facts: Further facts by name, for the end of the page; `run` keeps the reviews of different runs apart.
+        picture: Returns the URL of a sample's picture, or None.
+        numbers: Returns the telling columns of a row of numbers.
+        caution: Why the estimates are unreliable; then the page leaves them out.
     """
-    shown = listed[:MOST_CARDS]
+    shown = listed[:MAX_CARDS]
     cards = [
         {
             **each.to_json(),
             "pair": f"{each.given}-{each.suggested}",
             "picture": picture(each),
-            "numbers": numbers(each) if numbers is not None else (),
+            "numbers": numbers(each),
         }
         for each in shown
     ]
@@ -74,37 +108,32 @@ def suspects_page(
             for name, rate, interval in zip(
                 class_names, estimate.class_rates, estimate.class_rate_intervals, strict=True
             )
-        ][:MOST_CLASSES_SHOWN],
-        more_classes=max(0, len(class_names) - MOST_CLASSES_SHOWN),
+        ][:MAX_CLASSES],
+        more_classes=max(0, len(class_names) - MAX_CLASSES),
         classes_differ=len(set(estimate.class_rates.round(4).tolist())) > 1,
         facts=facts,
-        percent=_percent,
-        number=_number,
+        percent=lambda share: f"{100 * share:.1f}",
+        number=lambda value: f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}",
     )
 
 
 def _filters(shown: Sequence[Suspect]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """What the list can be narrowed down to, the most frequent first: a pair of classes, or one side of it."""
+    """Return the filters by pair of classes or by one side of it, the most frequent first."""
     pairs = Counter((f"{each.given}-{each.suggested}", each.given_name, each.suggested_name) for each in shown)
     given = Counter((f"{each.given}-", each.given_name, ANY) for each in shown)
     suggested = Counter((f"-{each.suggested}", ANY, each.suggested_name) for each in shown)
     return [
-        (heading, [_option(*names, count) for names, count in counts.most_common()])
+        (
+            heading,
+            [
+                {"key": key, "given": _short(given_name), "suggested": _short(suggested_name), "count": count}
+                for (key, given_name, suggested_name), count in counts.most_common()
+            ],
+        )
         for heading, counts in (("one pair", pairs), ("one given label", given), ("one suggested label", suggested))
     ]
 
 
-def _option(key: str, given: str, suggested: str, count: int) -> dict[str, Any]:
-    return {"key": key, "given": _short(given), "suggested": _short(suggested), "count": count}
-
-
 def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    half = MAX_NAME_LENGTH // 2
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[:half]}…{name[-half:]}"
