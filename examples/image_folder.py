@@ -1,4 +1,4 @@
-"""A folder of images, three in ten of them in the wrong place: train on it, see which ones, and put them right.
+"""Find and correct wrong labels in a folder of images, 30 % of which lie in the wrong class folder.
 
 python examples/image_folder.py
 """
@@ -16,7 +16,7 @@ WRONG = 0.3
 
 
 def make_folder(folder: Path) -> dict[str, int]:
-    """Handwritten digits in a folder per class; gives the true class of every file."""
+    """Write handwritten digits into one folder per class; return the true class of every file."""
     generator, truth = np.random.default_rng(0), {}
     for number, (pixels, digit) in enumerate(zip(*load_digits(return_X_y=True), strict=True)):
         given = generator.choice([other for other in range(10) if other != digit])
@@ -31,16 +31,16 @@ with tempfile.TemporaryDirectory() as temporary:
     photos = Path(temporary) / "photos"
     truth = make_folder(photos)
 
-    # `tnlpad train photos` and `tnlpad suspects RUN` on the command line; shorter than the default to be quick.
+    # On the command line: `tnlpad train photos` and `tnlpad suspects RUN`. Fewer epochs than the default, to be quick.
     result = tnlpad.fit(photos, settings={"epochs": 20, "milestones": "15"})
     low, high = result.noise_rate_interval
     print(f"estimated wrong labels: {result.noise_rate:.1%} ({low:.1%} to {high:.1%})")
     for suspect in result.suspects[:3]:
-        print(f"  {Path(suspect.path).relative_to(photos)} is rather a {suspect.suggested_name}: {suspect.why}")
+        print(f"  {Path(suspect.path).relative_to(photos)} is probably a {suspect.suggested_name}: {suspect.why}")
 
-    # What a person would look at first, and what the labels are after the suggestions are taken.
+    # Check the first suspects against the truth, then accept all suggestions.
     found = np.mean([int(suspect.given_name) != truth[suspect.path] for suspect in result.suspects[:100]])
-    print(f"of the first 100 suspects {found:.0%} are wrong indeed")
+    print(f"{found:.0%} of the first 100 suspects are wrong")
     labels = {str(path): int(path.parent.name) for path in photos.rglob("*.png")}
     print(f"right labels before: {np.mean([labels[path] == truth[path] for path in truth]):.1%}")
     labels |= {suspect.path: int(suspect.suggested_name) for suspect in result.suspects}

@@ -1,4 +1,4 @@
-"""Lightning: build the optimizer in configure_optimizers() and add one callback.
+"""Train with Lightning: build the optimizer in configure_optimizers() and add one callback.
 
 python examples/lightning_module.py    (pip install 'tnlpad[integrations]')
 """
@@ -18,7 +18,7 @@ from tnlpad.integrations.lightning import DecompositionCallback
 
 
 class Classifier(lightning.LightningModule):
-    """A small network, trained by the decomposition."""
+    """A small network, trained with the decomposition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ labels = torch.where(wrong, (clean + torch.randint(1, 10, clean.shape)) % 10, cl
 train, validation = random_split(TensorDataset(samples[:1400], labels[:1400]), [1100, 300])
 test = TensorDataset(samples[1400:], clean[1400:])
 
-best = ModelCheckpoint(tempfile.mkdtemp(), monitor="validation_accuracy", mode="max")  # judges and saves σ
+best = ModelCheckpoint(tempfile.mkdtemp(), monitor="validation_accuracy", mode="max")  # evaluates and saves σ
 trainer = lightning.Trainer(
     max_epochs=20, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
     callbacks=[DecompositionCallback(), best],

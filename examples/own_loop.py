@@ -1,4 +1,4 @@
-"""Your own training loop: swap the optimizer, start the epochs, judge and save σ.
+"""Use the decomposition in your own training loop: replace the optimizer, start the epochs, evaluate and save σ.
 
 python examples/own_loop.py
 """
@@ -17,7 +17,7 @@ digits = load_digits()
 images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
 clean = torch.tensor(digits.target)
 
-# Give 40 % of the labels another class, drawn at random: what a real dataset would come with.
+# Replace 40 % of the labels by another class at random, to simulate a noisy dataset.
 wrong = torch.rand(len(clean), generator=generator) < WRONG
 labels = torch.where(wrong, (clean + torch.randint(1, 10, clean.shape, generator=generator)) % 10, clean)
 order = torch.randperm(len(clean), generator=generator)
@@ -43,9 +43,9 @@ for epoch in range(1, EPOCHS + 1):
         optimizer.step()
         optimizer.zero_grad()
     with optimizer.sigma_weights():
-        found = accuracy(validation, labels)  # noisy labels are enough to choose by
+        found = accuracy(validation, labels)  # noisy labels are enough to select the epoch
     if found > best:
         best, chosen, sigma = found, epoch, optimizer.sigma_state_dict(model)
 
-model.load_state_dict(sigma)  # training is over: an ordinary model from here on
+model.load_state_dict(sigma)  # an ordinary model from here on
 print(f"epoch {chosen} chosen on noisy validation labels: {accuracy(test, clean):.1%} of the test digits are right")

@@ -1,4 +1,4 @@
-"""A table with wrong labels: the scikit-learn classifier, beside scikit-learn's own network, and cleanlab on top.
+"""Train on a table with wrong labels: our scikit-learn classifier, scikit-learn's own network, and cleanlab.
 
 python examples/tabular.py
 """
@@ -15,7 +15,7 @@ from tnlpad.integrations.sklearn import TnlpadClassifier
 features, clean = load_breast_cancer(return_X_y=True)
 train, test, given, truth = train_test_split(features, clean, test_size=0.3, stratify=clean, random_state=0)
 
-# Turn 30 % of the training labels round; the test labels stay clean, and choose nothing.
+# Flip 30 % of the training labels. The test labels stay clean and are not used for selection.
 wrong = np.random.default_rng(0).random(len(given)) < 0.3
 given = np.where(wrong, 1 - given, given)
 
@@ -32,4 +32,4 @@ except ImportError:
 else:
     issues = CleanLearning(TnlpadClassifier(random_state=0), seed=0).find_label_issues(train, given)
     found = issues["is_label_issue"].to_numpy()
-    print(f"cleanlab with it  {found.sum()} labels found, {wrong[found].mean():.0%} of them wrong indeed")
+    print(f"cleanlab with it  {found.sum()} labels found, {wrong[found].mean():.0%} of them wrong")

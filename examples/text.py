@@ -1,4 +1,4 @@
-"""Text with wrong labels: the Hugging Face Trainer with a tiny transformer, built from a configuration.
+"""Train on text with wrong labels: the Hugging Face Trainer with a tiny transformer, built without a download.
 
 python examples/text.py    (pip install 'tnlpad[integrations]')
 """
@@ -18,7 +18,7 @@ VOCABULARY = {word: k for k, word in enumerate([*FILLERS, *WORDS["sport"], *WORD
 
 
 def sentence(label: int) -> dict[str, object]:
-    """Ten words, three of which tell the subject."""
+    """Return ten words, three of which indicate the subject."""
     words = random.choices(list(WORDS.values())[label], k=3) + random.choices(FILLERS, k=7)
     random.shuffle(words)
     return {"input_ids": torch.tensor([VOCABULARY[word] for word in words]), "labels": label}
@@ -40,7 +40,7 @@ arguments = TrainingArguments(
     output_dir=tempfile.mkdtemp(), num_train_epochs=6, per_device_train_batch_size=32, per_device_eval_batch_size=300,
     use_cpu=True, save_strategy="no", logging_strategy="no", report_to=[], disable_tqdm=True,
 )  # fmt: skip
-model.to(arguments.device)  # before the optimizer is built
+model.to(arguments.device)  # before building the optimizer
 optimizer = Decomposition(parameter_groups(model), torch.optim.AdamW, lr=2e-3, c1=1e-4, c2=1.0)
 trainer = Trainer(
     model, arguments, train_dataset=train, optimizers=(optimizer, None), callbacks=[DecompositionCallback()]

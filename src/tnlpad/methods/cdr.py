@@ -27,7 +27,7 @@ from tnlpad.types import Batch, Clock
 
 @dataclass(frozen=True, kw_only=True)
 class CdrConfig:
-    """How fast the share of unimportant weights rises."""
+    """Schedule of the share of unimportant weights."""
 
     gradual_epochs: int = 1  # epochs until the share of unimportant weights reaches the noise rate; 1: at once
 

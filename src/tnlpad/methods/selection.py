@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Forgetting:
-    """How fast the forget rate rises to the noise rate."""
+    """Schedule of the forget rate."""
 
     gradual_epochs: int = 10  # epochs until the share of a batch left out reaches the noise rate
     schedule: Literal["code", "paper"] = "code"  # in the first epoch `code` keeps all samples, `paper` leaves some out
