@@ -12,7 +12,8 @@ from tnlpad.cli.report import datasets_table
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.store import RunFolder
 from tnlpad.report.drawings.panels import Drawing
-from tnlpad.runs.config import DATASET_DEFAULTS, configure
+from tnlpad.runs.config import configure
+from tnlpad.runs.recipes import DATASET_DEFAULTS
 
 TNLPAD = next(cell for cell in cells("simulated") if cell.name == "simulated/mnist/symmetric-0.2/tnlpad")
 
@@ -20,7 +21,8 @@ TNLPAD = next(cell for cell in cells("simulated") if cell.name == "simulated/mni
 @pytest.fixture(autouse=True)
 def one_drawing(monkeypatch):
     """The paper's figures take seconds."""
-    drawing = Drawing(title="A figure", caption="It.", needs="Nothing.", draw=lambda records, extras: Figure((2, 1)))
+    texts = {"title": "A figure", "caption": "It.", "needs": "Nothing."}
+    drawing = Drawing(**texts, collect=lambda records, extras: True, plot=lambda found: Figure((2, 1)))
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", {"drawn": drawing})
 
 

@@ -83,7 +83,7 @@ def test_one_seed_has_no_band_and_thin_lines_have_faint_ones():
 
 def test_a_run_that_stopped_early_cuts_the_mean():
     each = series("a", [[10, 20, 30], [20, 40]])
-    assert each.means == [15, 30]
+    assert each.means.tolist() == [15, 30]
     figure(each, series("b", [[1, 2, 3, 4]]))
 
 

@@ -233,10 +233,10 @@ def test_damaged_records_are_named_on_the_page(runs, tmp_path):
 
 
 def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(runs, tmp_path, monkeypatch):
-    def draw(records, extras):
+    def collect(records, extras):
         raise KeyError("panels")
 
-    broken = {**DRAWINGS, "tsne": replace(DRAWINGS["tsne"], draw=draw)}
+    broken = {**DRAWINGS, "tsne": replace(DRAWINGS["tsne"], collect=collect)}
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", broken)
     written = write_report(tmp_path / "out", finished_records([runs]), [])
     (problem,) = written.contents.problems

@@ -1,9 +1,10 @@
 """`tnlpad report`: a page, tables and figures from the records of finished runs, compared with the paper."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,9 +65,15 @@ def report(
     if archive is not None:
         document |= _archive(records, folder_for_results(archive, "--archive"))
     if archive is None or out is not None:
+        from tnlpad.report.write import write_report
+
         folder = folder_for_results(out or DEFAULT_OUT, "--out")
         say(f"Drawing figures and tables of {len(records):,} {'run' if len(records) == 1 else 'runs'}.", quiet)
-        written = _write(folder, records, extras, problems, tables, _command(sources, out, tables))
+        command = _command(sources, out, tables)
+        with _writing_into(folder):
+            written = write_report(
+                folder, records, problems, tables=tables, datasets=datasets_table(), extras=extras, command=command
+            )
         document |= _document(written)
         _say_problems(written.contents.problems[len(problems) :], quiet)
     if as_json:
@@ -137,40 +144,25 @@ def _archive(records: "Sequence[FinishedRecord]", folder: Path) -> dict[str, Any
         if not record.source.is_dir():  # an archived record
             continue
         try:
-            new = write_archived(archive(RunFolder(record.source)), folder)
+            with _writing_into(folder):
+                new = write_archived(archive(RunFolder(record.source)), folder)
         except RecordError as error:
             say(f"Not archived: {error}")
             done["refused"].append(record.run_id)
-        except OSError as error:
-            _fail_to_write(folder, error)
         else:
             done["archived" if new else "unchanged"].append(record.run_id)
     return {"archive": str(folder), **done}
 
 
-def _write(
-    folder: Path,
-    records: "Sequence[FinishedRecord]",
-    extras: "Mapping[str, Record]",
-    problems: "Sequence[Problem]",
-    tables: Sequence[str],
-    command: str,
-) -> "Report":
-    from tnlpad.report.write import write_report
-
+@contextmanager
+def _writing_into(folder: Path) -> Iterator[None]:
     try:
-        return write_report(
-            folder, records, problems, tables=tables, datasets=datasets_table(), extras=extras, command=command
-        )
+        yield
     except OSError as error:
-        _fail_to_write(folder, error)
+        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space, or name another folder.")
     except KeyboardInterrupt:
         say("Interrupted. The files written so far are complete; run the command again to write the others.")
         raise typer.Exit(130) from None
-
-
-def _fail_to_write(folder: Path, error: OSError) -> NoReturn:
-    fail(f"cannot write into {folder} ({error.strerror or error}). Free some space, or name another folder.")
 
 
 def datasets_table() -> "Table":

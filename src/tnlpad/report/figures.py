@@ -40,32 +40,31 @@ class Series:
     width: float = 2.2
 
     @cached_property
-    def means(self) -> list[float]:
+    def means(self) -> NDArray[np.float64]:
         """Means over seeds, up to the shortest run."""
-        means: list[float] = self._same_length.mean(axis=0).tolist()
-        return means
+        return np.asarray(self._same_length.mean(axis=0))
 
     @cached_property
-    def deviations(self) -> list[float] | None:
+    def deviations(self) -> NDArray[np.float64] | None:
         """Sample standard deviations (n − 1); None for a single seed."""
-        if len(self.values) < 2:
-            return None
-        deviations: list[float] = self._same_length.std(axis=0, ddof=1).tolist()
-        return deviations
+        return np.asarray(self._same_length.std(axis=0, ddof=1)) if len(self.values) > 1 else None
 
-    @cached_property
+    @property
     def _same_length(self) -> NDArray[np.float64]:
         """Values cut to the shortest run: runs with patience differ in length."""
         length = min(map(len, self.values))
         return np.array([row[:length] for row in self.values], dtype=np.float64)
 
     @property
+    def prominent(self) -> bool:
+        return self.width >= PROMINENT_WIDTH
+
+    @property
     def description(self) -> str:
-        means = self.means
-        peak = max(range(len(means)), key=means.__getitem__)
+        first, peak, last = self.means[0], self.means.argmax(), self.means[-1]
         return (
-            f"{self.label}: {means[0]:.0f} % after epoch 1, highest {means[peak]:.0f} % after epoch {peak + 1}, "
-            f"{means[-1]:.0f} % at the end."
+            f"{self.label}: {first:.0f} % after epoch 1, highest {self.means[peak]:.0f} % after epoch {peak + 1}, "
+            f"{last:.0f} % at the end."
         )
 
 
@@ -84,6 +83,9 @@ class Frame:
     def y(self, value: float) -> float:
         bottom = HEIGHT - BOTTOM
         return bottom - (value - self.low) / (self.high - self.low) * (bottom - TOP)
+
+    def points(self, values: NDArray[np.float64]) -> list[tuple[float, float]]:
+        return [(self.x(epoch), self.y(float(value))) for epoch, value in enumerate(values, start=1)]
 
 
 def curves(
@@ -125,18 +127,18 @@ def fitting(series: Sequence[Series]) -> tuple[float, float]:
     Accuracy climbs steeply in those, and an axis that shows it leaves little room for the differences between methods.
     The bands of prominent lines are included.
     """
-    values = [value for each in series for value in _extent(each)]
-    step = _step(max(max(values) - min(values), MIN_SPAN_POINTS))
-    low = max(0.0, step * math.floor(min(values) / step))
-    high = min(100.0, max(step * math.ceil(max(values) / step - 1e-9), low + MIN_SPAN_POINTS))
+    values = np.concatenate([_extent(each) for each in series])
+    lowest, highest = float(values.min()), float(values.max())
+    step = _step(max(highest - lowest, MIN_SPAN_POINTS))
+    low = max(0.0, step * math.floor(lowest / step))
+    high = min(100.0, max(step * math.ceil(highest / step - 1e-9), low + MIN_SPAN_POINTS))
     return min(low, high - MIN_SPAN_POINTS), high
 
 
-def _extent(each: Series) -> list[float]:
+def _extent(each: Series) -> NDArray[np.float64]:
     late = slice(len(each.means) // 10, None)
-    sds = each.deviations if each.width >= PROMINENT_WIDTH else None
-    pairs = zip(each.means[late], sds[late] if sds else [0.0] * len(each.means[late]), strict=True)
-    return [value for mean, sd in pairs for value in (mean - sd, mean + sd)]
+    sd = each.deviations[late] if each.prominent and each.deviations is not None else 0.0
+    return np.concatenate([each.means[late] - sd, each.means[late] + sd])
 
 
 def _step(span: float) -> float:
@@ -178,23 +180,21 @@ def _axes(frame: Frame, y_label: str) -> list[str]:
 
 def _line(each: Series, frame: Frame) -> str:
     dashes = f' stroke-dasharray="{each.dashes}"' if each.dashes else ""
-    path = _path([(frame.x(k + 1), frame.y(value)) for k, value in enumerate(each.means)])
+    path = _path(frame.points(each.means))
     return f'<path class="line" style="stroke:var({each.colour})" stroke-width="{each.width:g}"{dashes} d="{path}"/>'
 
 
 def _band(each: Series, frame: Frame) -> str:
     if each.deviations is None:
         return ""
-    pairs = list(zip(each.means, each.deviations, strict=True))
-    above = [(frame.x(k + 1), frame.y(mean + sd)) for k, (mean, sd) in enumerate(pairs)]
-    below = [(frame.x(k + 1), frame.y(mean - sd)) for k, (mean, sd) in enumerate(pairs)]
-    kind = "band" if each.width >= PROMINENT_WIDTH else "band faint"  # a dozen full bands would hide each other
+    above, below = (frame.points(each.means + sign * each.deviations) for sign in (1, -1))
+    kind = "band" if each.prominent else "band faint"  # a dozen full bands would hide each other
     return f'<path class="{kind}" style="fill:var({each.colour})" d="{_path([*above, *reversed(below)])}z"/>'
 
 
 def _labels(series: Sequence[Series], frame: Frame) -> list[str]:
     """Return labels right of the lines' ends; a thin line leads to a label that had to move."""
-    ends = [(frame.x(len(each.means)), frame.y(each.means[-1])) for each in series]
+    ends = [frame.points(each.means)[-1] for each in series]
     placed = push_apart([y for _, y in ends], apart=LABEL_HEIGHT, low=TOP, high=HEIGHT - BOTTOM)
     parts = []
     for each, (x, y), height in zip(series, ends, placed, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tnlpad.report.groups import Group
+from tnlpad.report.groups import Group, Spread
 from tnlpad.report.results import Comparison, Entry, TableResults, comparisons
 from tnlpad.report.table import StackedCell, Table, TableFiles, latex_file
 from tnlpad.report.words import column_title, dataset_title, epochs_text, group_title, method_title, signed, spread_text
@@ -185,25 +185,38 @@ def group_cells(group: Group) -> list[str]:
     ]
 
 
-def plain_run_fields(group: Group) -> dict[str, Any]:
-    """Return plain data about a group of runs."""
+def plain_run_fields(group: Group | None) -> dict[str, Any]:
+    """Return plain data about a group of runs and its accuracies."""
+    if group is None:
+        return NO_RUNS
+    return {
+        **NO_RUNS,
+        **plain_group_fields(group),
+        **plain_spread("", group.chosen),
+        **plain_spread("last_", group.last),
+        **plain_spread("memorised_", group.memorised),
+    }
+
+
+def plain_group_fields(group: Group) -> dict[str, Any]:
+    """Return plain data that identifies a group of runs."""
     return {
         "variant": group.label,
         "selection": group.selection,
         "chosen_epochs": epochs_text(group.epochs),
-        "mean": rounded(group.chosen.mean),
-        "sd": rounded(group.chosen.sd),
         "n": group.chosen.n,
         "seeds": list(group.seeds),
         "runs": [record.run_id for record in group.records],
-        "last_mean": rounded(group.last.mean),
-        "last_sd": rounded(group.last.sd),
-        "memorised_mean": rounded(group.memorised.mean) if group.memorised else None,
-        "memorised_sd": rounded(group.memorised.sd) if group.memorised else None,
     }
 
 
-NO_RUNS: dict[str, Any] = {
+def plain_spread(prefix: str, spread: Spread | None) -> dict[str, float | None]:
+    """Return mean and standard deviation, rounded to four digits to remove floating-point noise."""
+    values = (spread.mean, spread.sd) if spread else (None, None)
+    return {f"{prefix}{name}": _rounded(value) for name, value in zip(("mean", "sd"), values, strict=True)}
+
+
+NO_RUNS: dict[str, Any] = {  # fixes the order of the columns
     **dict.fromkeys(("variant", "selection", "chosen_epochs", "mean", "sd")),
     "n": 0,
     "seeds": [],
@@ -212,8 +225,7 @@ NO_RUNS: dict[str, Any] = {
 }
 
 
-def rounded(value: float | None) -> float | None:
-    """Round to four digits, which removes floating-point noise."""
+def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
@@ -312,13 +324,13 @@ def _plain_row(entry: Entry, group: Group | None) -> dict[str, Any]:
         "noise": cell.noise,
         "method": cell.method,
         "network": cell.resolved_network,
-        **(plain_run_fields(group) if group else NO_RUNS),
+        **plain_run_fields(group),
         "trials": cell.trials,
         "paper_mean": published.mean if published else None,
         "paper_sd": published.std if published else None,
         "paper_n": published.n if published else None,
-        "difference": rounded(comparison.difference) if comparison else None,
-        "bound": rounded(comparison.bound) if comparison else None,
+        "difference": _rounded(comparison.difference) if comparison else None,
+        "bound": _rounded(comparison.bound) if comparison else None,
         "within": comparison.within if comparison else None,
         "unknown": comparison.unknown if comparison else None,
         "command": None if entry.complete else entry.command,

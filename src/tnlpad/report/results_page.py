@@ -1,7 +1,7 @@
 """The HTML page of a report: every table next to the paper's numbers, curves for every column, figures."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,27 +46,16 @@ class FigureOnPage:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Everything that the page shows.
-
-    Args:
-        records: The runs.
-        problems: Records that were left out, and why.
-        tables: The paper's tables, with or without runs.
-        studies: Runs outside these tables.
-        selection: Runs of methods that select samples.
-        figures: All figures, drawn or not.
-        datasets: Summary of the datasets.
-        command: The command that makes this page.
-    """
+    """Everything that the page shows."""
 
     records: Sequence[FinishedRecord]
-    problems: Sequence[Problem]
-    tables: Sequence[TableResults]
-    studies: Sequence[Study]
-    selection: Sequence[Setting]
+    problems: Sequence[Problem]  # records that were left out, and why
+    tables: Sequence[TableResults]  # the paper's tables, with or without runs
+    studies: Sequence[Study]  # runs outside these tables
+    selection: Sequence[Setting]  # runs of methods that select samples
     figures: Sequence[FigureOnPage]
     datasets: Table | None
-    command: str
+    command: str  # makes this page
 
 
 def results_page(contents: Contents) -> str:
@@ -118,14 +107,14 @@ def _facts(records: Sequence[FinishedRecord]) -> dict[str, list[str]]:
     return {
         "seeds": [", ".join(map(str, sorted({record.config["seed"] for record in records})))],
         "machine": values(str(record.summary.get("machine", "not recorded")) for record in records),
-        "versions": values(_versions(record.summary.get("versions", {})) for record in records),
+        "versions": values(
+            ", ".join(f"{name} {version}" for name, version in record.summary.get("versions", {}).items())
+            or "not recorded"
+            for record in records
+        ),
         "epoch chosen by": values(record.summary["selection"] for record in records),
         "protocol": values(str(record.config["protocol"]) for record in records),
     }
-
-
-def _versions(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items()) or "not recorded"
 
 
 def _notes(problems: Iterable[Problem]) -> list[str]:

@@ -18,7 +18,7 @@ from tnlpad.records.archive import FinishedRecord
 from tnlpad.records.curves import BrokenCurve
 from tnlpad.records.store import RecordError
 from tnlpad.report.groups import Group, Spread
-from tnlpad.report.paper_tables import rounded
+from tnlpad.report.paper_tables import plain_group_fields, plain_spread
 from tnlpad.report.results import all_groups
 from tnlpad.report.studies import RowKey, experiment_fields, natural_order, row_key, setup_title
 from tnlpad.report.table import Table, TableFiles, latex_file
@@ -163,19 +163,8 @@ def _cells(setting: Setting, kept: Kept) -> list[str]:
 
 
 def _plain_row(kept: Kept) -> dict[str, Any]:
-    group = kept.group
-    row = {
-        **experiment_fields(group.records[0]),
-        "variant": group.label,
-        "selection": group.selection,
-        "chosen_epochs": epochs_text(group.epochs),
-        "n": group.chosen.n,
-        "seeds": list(group.seeds),
-        "runs": [record.run_id for record in group.records],
-    }
+    row = {**experiment_fields(kept.group.records[0]), **plain_group_fields(kept.group)}
     for quantity in QUANTITIES:
         spread = kept.chosen(quantity)
-        row[f"{quantity}_mean"] = rounded(spread.mean) if spread else None
-        row[f"{quantity}_sd"] = rounded(spread.sd) if spread else None
-        row[f"{quantity}_n"] = spread.n if spread else 0
+        row |= {**plain_spread(f"{quantity}_", spread), f"{quantity}_n": spread.n if spread else 0}
     return row

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, Penalty, PowerDecay, StepDecay
 from tnlpad.paper.cells import FIGURES
-from tnlpad.report.drawings.panels import Drawing, Extras, Records
-from tnlpad.report.style import GAMMA, SIGMA, STYLE, label_ends, new_figure
+from tnlpad.report.drawings.panels import Drawing
+from tnlpad.report.style import GAMMA, SIGMA, label_ends, new_figure
 
 EPOCHS = 100
 BETA1 = LinearGrowth()
@@ -36,22 +35,21 @@ def gamma_penalty_of_run(config: Mapping[str, Any]) -> Penalty | None:
     return gamma_penalty(options["gamma_family"], c2=options["c2"], epochs=config["epochs"])
 
 
-def draw(records: Records, extras: Extras) -> Figure:
+def _plot(found: object) -> Figure:
     """Draw both on one logarithmic axis."""
     epochs = range(1, EPOCHS + 1)
-    with mpl.rc_context(STYLE):
-        figure = new_figure(4.2)
-        axes = figure.add_subplot()
-        labels = []
-        for c2, dashes in C2_DASHES.items():
-            beta2 = PowerDecay(c2)
-            axes.plot(epochs, [beta2(t) for t in epochs], color=GAMMA, linestyle=dashes)
-            labels.append((f"β2, c2 = {c2:.1f}", beta2(EPOCHS), GAMMA))
-        axes.plot(epochs, [BETA1(t) for t in epochs], color=SIGMA, linewidth=2.6)
-        labels.append(("β1", BETA1(EPOCHS), SIGMA))
-        axes.set(yscale="log", xlabel="epoch t", ylabel="strength", xlim=(1, EPOCHS), ylim=(7e-5, 1.3))
-        axes.set_xticks([1, 20, 40, 60, 80, 100])
-        label_ends(axes, labels)
+    figure = new_figure(4.2)
+    axes = figure.add_subplot()
+    labels = []
+    for c2, dashes in C2_DASHES.items():
+        beta2 = PowerDecay(c2)
+        axes.plot(epochs, [beta2(t) for t in epochs], color=GAMMA, linestyle=dashes)
+        labels.append((f"β2, c2 = {c2:.1f}", beta2(EPOCHS), GAMMA))
+    axes.plot(epochs, [BETA1(t) for t in epochs], color=SIGMA, linewidth=2.6)
+    labels.append(("β1", BETA1(EPOCHS), SIGMA))
+    axes.set(yscale="log", xlabel="epoch t", ylabel="strength", xlim=(1, EPOCHS), ylim=(7e-5, 1.3))
+    axes.set_xticks([1, 20, 40, 60, 80, 100])
+    label_ends(axes, labels)
     return figure
 
 
@@ -64,5 +62,6 @@ DRAWING = Drawing(
         "curve of β2 crosses that of β1."
     ),
     needs="Nothing: it is drawn from formulas.",
-    draw=draw,
+    collect=lambda records, extras: True,
+    plot=_plot,
 )

@@ -1,11 +1,10 @@
 """The best c2 for each noise rate: a heat map for each dataset and kind of noise."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
@@ -15,20 +14,8 @@ from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
 from tnlpad.records.archive import FinishedRecord
-from tnlpad.report import style
-from tnlpad.report.drawings.panels import (
-    MAX_PANELS,
-    Drawing,
-    Extras,
-    Place,
-    Records,
-    by_place,
-    noise_rate,
-    seeds_text,
-    set_title,
-    wanted_panels,
-)
-from tnlpad.report.style import BEST, FILL_HIGH, FILL_LOW, ON_FILL, STYLE
+from tnlpad.report.drawings import panels
+from tnlpad.report.style import BEST, FILL_HIGH, FILL_LOW, ON_FILL
 from tnlpad.report.words import MINUS, percent
 
 NAME = "c2_noise"
@@ -68,25 +55,58 @@ class Grid:
         return float(spearmanr(rates, best).statistic)
 
 
-def draw(records: Records, extras: Extras) -> Figure | None:
-    """Draw a heat map for each dataset and kind of noise."""
-    grids = list(_grids(records))
-    if not grids:
-        return None
-    with mpl.rc_context(STYLE):
-        figure, every = style.panels(len(grids), 3.3, below_inches=0.6)
-        for number, (axes, grid) in enumerate(zip(every, grids, strict=True)):
-            set_title(axes, grid.title, number, len(grids))
-            _heat_map(axes, grid)
-        handles = [
-            Line2D([], [], **LINE, label="best c2 by noisy validation accuracy (the choice)"),
-            Patch(**FRAME, label="best c2 by test accuracy, for comparison"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=1, handlelength=2.6)
+def _collect(records: panels.Records, extras: panels.Extras) -> list[Grid]:
+    """Return a grid for each kind of noise, with a column for each noise rate."""
+    places = panels.by_place((r for r in records if r.config["method"] == "tnlpad"), ("c2",))
+    rated = [place for place in places if panels.noise_rate(place.noise) is not None]
+    kinds: dict[panels.Place, list[panels.Place]] = {}
+    for place in panels.wanted_panels(rated, NAME, most=None):
+        kinds.setdefault(replace(place, noise=place.noise.partition(":")[0]), []).append(place)
+    grids = (_grid(kind, {place: places[place] for place in members}) for kind, members in kinds.items())
+    return list(filter(None, grids))[: panels.MAX_PANELS]
+
+
+def _grid(
+    kind: panels.Place, columns: Mapping[panels.Place, Mapping[tuple[str, float], Sequence[FinishedRecord]]]
+) -> Grid | None:
+    cells = {
+        (float(c2), float(panels.noise_rate(place.noise) or 0)): group
+        for place, groups in columns.items()
+        for (_, c2), group in groups.items()
+    }
+    c2, rates = (sorted({key[k] for key in cells}) for k in (0, 1))
+
+    def accuracies(name: str) -> NDArray[np.float64]:
+        return np.array([[_mean(cells.get((row, column), []), name) for column in rates] for row in c2])
+
+    grid = Grid(
+        title=kind.title,
+        c2=c2,
+        rates=rates,
+        validation=accuracies("validation_accuracy"),
+        test=accuracies("test_accuracy"),
+        groups=list(cells.values()),
+    )
+    return grid if grid.columns else None
+
+
+def _mean(group: Sequence[FinishedRecord], name: str) -> float:
+    return 100 * math.fsum(r.summary["chosen"][name] for r in group) / len(group) if group else math.nan
+
+
+def _plot(grids: Sequence[Grid]) -> Figure:
+    figure, every = panels.titled_panels([grid.title for grid in grids], 3.3, below_inches=0.6)
+    for axes, grid in zip(every, grids, strict=True):
+        _plot_heat_map(axes, grid)
+    handles = [
+        Line2D([], [], **LINE, label="best c2 by noisy validation accuracy (the choice)"),
+        Patch(**FRAME, label="best c2 by test accuracy, for comparison"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=1, handlelength=2.6)
     return figure
 
 
-def _heat_map(axes: Axes, grid: Grid) -> None:
+def _plot_heat_map(axes: Axes, grid: Grid) -> None:
     axes.grid(visible=False)
     cells = np.ma.masked_invalid(grid.test)
     # Each column has its own scale: noise lowers all accuracies, and c2 is compared.
@@ -118,48 +138,7 @@ def _signed(value: float) -> str:
     return f"{value:.2f}".replace("-", MINUS)
 
 
-def _grids(records: Records) -> Iterator[Grid]:
-    """The paper's panels, or others; rates of one kind of noise share one."""
-    places = by_place((r for r in records if r.config["method"] == "tnlpad"), ("c2",))
-    rated = [place for place in places if noise_rate(place.noise) is not None]
-    kinds: dict[Place, list[Place]] = {}
-    for place in wanted_panels(rated, NAME, most=None):
-        kinds.setdefault(replace(place, noise=place.noise.partition(":")[0]), []).append(place)
-    grids = (_grid(kind, {place: places[place] for place in members}) for kind, members in kinds.items())
-    yield from list(filter(None, grids))[:MAX_PANELS]
-
-
-def _grid(kind: Place, columns: Mapping[Place, Mapping[tuple[str, float], Sequence[FinishedRecord]]]) -> Grid | None:
-    cells = {
-        (float(c2), float(noise_rate(place.noise) or 0)): group
-        for place, groups in columns.items()
-        for (_, c2), group in groups.items()
-    }
-    c2, rates = (sorted({key[k] for key in cells}) for k in (0, 1))
-
-    def accuracies(name: str) -> NDArray[np.float64]:
-        return np.array([[_mean(cells.get((row, column), []), name) for column in rates] for row in c2])
-
-    grid = Grid(
-        title=kind.title,
-        c2=c2,
-        rates=rates,
-        validation=accuracies("validation_accuracy"),
-        test=accuracies("test_accuracy"),
-        groups=list(cells.values()),
-    )
-    return grid if grid.columns else None
-
-
-def _mean(group: Sequence[FinishedRecord], name: str) -> float:
-    return 100 * math.fsum(r.summary["chosen"][name] for r in group) / len(group) if group else math.nan
-
-
-def findings(records: Records, extras: Extras) -> str:
-    """State the chosen c2 for each noise rate, and their rank correlation."""
-    grids = list(_grids(records))
-    if not grids:
-        return ""
+def _describe(grids: Sequence[Grid]) -> str:
     sentences = []
     for grid in grids:
         rho = grid.correlation()
@@ -173,10 +152,10 @@ def findings(records: Records, extras: Extras) -> str:
             f"{grid.title}: best c2 {chosen}{words}; the test set would have chosen the same in {same} of "
             f"{len(grid.columns)} columns."
         )
-    return f"{' '.join(sentences)} {seeds_text(group for grid in grids for group in grid.groups)}"
+    return f"{' '.join(sentences)} {panels.seeds_text(group for grid in grids for group in grid.groups)}"
 
 
-DRAWING = Drawing(
+DRAWING = panels.Drawing(
     title="Best c2 for each noise rate",
     caption=(
         "Test accuracy of σ in percent at the chosen epoch, mean over seeds, for values of c2 (rows) and noise rates "
@@ -186,6 +165,7 @@ DRAWING = Drawing(
         "between noise rate and chosen c2: positive where the line rises. Columns with a single c2 have no marks."
     ),
     needs="Runs of tnlpad with two or more values of c2 on one dataset, kind of noise and noise rate.",
-    draw=draw,
-    findings=findings,
+    collect=_collect,
+    plot=_plot,
+    describe=_describe,
 )

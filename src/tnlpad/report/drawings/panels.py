@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,8 +19,8 @@ from numpy.typing import NDArray
 
 from tnlpad.paper.cells import NETWORKS, VARIANTS, Experiment, curves, identity, smoke_curves
 from tnlpad.records.archive import FinishedRecord
+from tnlpad.report import style
 from tnlpad.report.groups import groups_of
-from tnlpad.report.style import Line, letter
 from tnlpad.report.words import counted, dataset_title, network_title, noise_title, value_text
 
 Records = Sequence[FinishedRecord]
@@ -40,18 +41,30 @@ class Drawing:
         title: A few words.
         caption: What is shown, how it was computed and how anything was chosen; true for any records.
         needs: What must exist before it can be drawn.
-        draw: Returns the figure, or None when something that it needs is missing.
-        findings: Returns sentences with the numbers of these records, empty if there are none. They follow the caption
-            and describe the figure to screen readers.
+        collect: Returns the data to draw; empty or None when something is missing.
+        plot: Draws these data.
+        describe: Returns sentences with the numbers of these data. They follow the caption and serve screen readers.
         command: The command that makes its runs; by default `tnlpad reproduce` with the figure's name.
     """
 
     title: str
     caption: str
     needs: str
-    draw: Callable[[Records, Extras], Figure | None]
-    findings: Callable[[Records, Extras], str] = lambda records, extras: ""
+    collect: Callable[[Records, Extras], Any]
+    plot: Callable[[Any], Figure]
+    describe: Callable[[Any], str] = lambda found: ""
     command: str | None = None
+
+    def draw(self, records: Records, extras: Extras) -> Figure | None:
+        """Draw the figure; None when something that it needs is missing."""
+        found = self.collect(records, extras)
+        with mpl.rc_context(style.STYLE):
+            return self.plot(found) if found else None
+
+    def findings(self, records: Records, extras: Extras) -> str:
+        """Describe the figure; empty when it cannot be drawn."""
+        found = self.collect(records, extras)
+        return self.describe(found) if found else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +161,7 @@ def stacked(curves: Iterable[Sequence[float | None]]) -> NDArray[np.float64] | N
     return np.array([[np.nan if value is None else value for value in row[:length]] for row in rows], dtype=float)
 
 
-def plot_mean(axes: Axes, values: NDArray[np.float64], line: Line, band: bool = True) -> None:
+def plot_mean(axes: Axes, values: NDArray[np.float64], line: style.Line, band: bool = True) -> None:
     """Plot the mean over seeds, with one standard deviation as a band."""
     epochs = np.arange(1, values.shape[1] + 1)
     mean = values.mean(axis=0)
@@ -163,6 +176,14 @@ def whole_epochs(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
+def titled_panels(titles: Sequence[str], row_inches: float, below_inches: float = 0.0) -> tuple[Figure, list[Axes]]:
+    """Return `style.panels` with titles."""
+    figure, every = style.panels(len(titles), row_inches, below_inches)
+    for number, (axes, title) in enumerate(zip(every, titles, strict=True)):
+        set_title(axes, title, number, len(titles))
+    return figure, every
+
+
 def set_title(axes: Axes, title: str, number: int, count: int, first: int = 0) -> None:
     """Set a panel's title, with a letter if there are several panels, wrapped after the dataset if it is long.
 
@@ -173,7 +194,7 @@ def set_title(axes: Axes, title: str, number: int, count: int, first: int = 0) -
         first: Number of letters used by other panels.
     """
     full_width = number == count - 1 and number % 2 == 0
-    words = title if count + first == 1 else f"{letter(first + number)} {title}"
+    words = title if count + first == 1 else f"{style.letter(first + number)} {title}"
     limit = FULL_WIDTH_LETTERS if full_width else HALF_WIDTH_LETTERS
     if len(words) > limit:
         dataset, _, rest = words.partition(", ")

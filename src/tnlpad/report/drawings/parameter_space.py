@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,27 +11,8 @@ from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from tnlpad.paper.cells import FIGURES
-from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text
-from tnlpad.report.style import (
-    BEST,
-    GAMMA,
-    GAMMA_LINE,
-    GRADIENT,
-    GRID,
-    INK,
-    PAPER,
-    PLAIN,
-    SIGMA,
-    SIGMA_LINE,
-    SOFT,
-    STYLE,
-    W_LINE,
-    Line,
-    W,
-    legend_below,
-    letter,
-    new_figure,
-)
+from tnlpad.report import style
+from tnlpad.report.drawings.panels import Drawing, departures_text
 from tnlpad.report.words import dataset_title, network_title, noise_title, percent
 
 NAME = "parameter_space"
@@ -40,64 +20,59 @@ JUDGED = ("plain", "w", "sigma")
 IDLE_GAMMA_NORM = 0.05  # γ below this is called near zero
 Found = Mapping[str, Any]
 LINES = {
-    "plain": Line(label="plain w", colour=PLAIN, dashes="-."),
-    "w": W_LINE,
-    "sigma": SIGMA_LINE,
-    "gamma": GAMMA_LINE,
+    "plain": style.Line(label="plain w", colour=style.PLAIN, dashes="-."),
+    "w": style.W_LINE,
+    "sigma": style.SIGMA_LINE,
+    "gamma": style.GAMMA_LINE,
 }
 CLEAN, NOISY, CHOSEN, LAST = "clean optimum", "noisy optimum", "chosen epoch", "last epoch"
 MARKS: Mapping[str, dict[str, Any]] = {
-    CLEAN: {"marker": "*", "color": GRADIENT, "markersize": 15},
-    NOISY: {"marker": "X", "color": BEST, "markersize": 11},
-    CHOSEN: {"marker": "o", "color": INK, "markersize": 8},
-    LAST: {"marker": "s", "color": INK, "markersize": 7},
+    CLEAN: {"marker": "*", "color": style.GRADIENT, "markersize": 15},
+    NOISY: {"marker": "X", "color": style.BEST, "markersize": 11},
+    CHOSEN: {"marker": "o", "color": style.INK, "markersize": 8},
+    LAST: {"marker": "s", "color": style.INK, "markersize": 7},
 }
 
 
-def draw(records: Records, extras: Extras) -> Figure | None:
+def _plot(found: Found) -> Figure:
     """Draw the problem with two weights (plane, distances, stages, other c2), and below it a network."""
-    found = extras.get(NAME)
-    if not found:
-        return None
     small, real = found["two_weights"], found["real_run"]
-    with mpl.rc_context(STYLE):
-        figure = new_figure(13.6)
-        rows = figure.add_gridspec(4, 1, height_ratios=(4.1, 2.7, 2.4, 3.1))
+    figure = style.new_figure(13.6)
+    rows = figure.add_gridspec(4, 1, height_ratios=(4.1, 2.7, 2.4, 3.1))
 
-        def row(number: int, count: int) -> list[Axes]:
-            columns = rows[number].subgridspec(1, count)
-            return [figure.add_subplot(columns[column]) for column in range(count)]
+    def row(number: int, count: int) -> list[Axes]:
+        columns = rows[number].subgridspec(1, count)
+        return [figure.add_subplot(columns[column]) for column in range(count)]
 
-        plane, distances = row(0, 2)
-        _plane(plane, small)
-        _distances(distances, small, "distance to clean optimum")
-        for axes, epoch in zip(row(1, 3), small["problem"]["stages"], strict=True):
-            _stage(axes, small, epoch)
-        c2_distance, c2_accuracy = row(2, 2)
-        _by_c2(c2_distance, small, "distance", "distance at the end")
-        _by_c2(c2_accuracy, small, "accuracy", "test accuracy, %", factor=100)
-        real_plane, real_distances = row(3, 2)
-        _real_plane(real_plane, real)
-        _distances(real_distances, real, "distance to clean end")
-        stages = [f"epoch {epoch}" for epoch in small["problem"]["stages"]]
-        titles = ["two weights", "their distances", *stages, "last epoch, by c2", "last epoch, by c2"]
-        for number, (axes, title) in enumerate(zip(figure.axes, [*titles, "a network", "its distances"], strict=True)):
-            axes.set_title(f"{letter(number)} {title}")
-        marks = [
-            Line2D([], [], linestyle="", markeredgecolor=PAPER, label=name, **look) for name, look in MARKS.items()
-        ]
-        legend_below(figure, list(LINES.values()), 4, *marks)
+    plane, distances = row(0, 2)
+    _plane(plane, small)
+    _distances(distances, small, "distance to clean optimum")
+    for axes, epoch in zip(row(1, 3), small["problem"]["stages"], strict=True):
+        _stage(axes, small, epoch)
+    c2_distance, c2_accuracy = row(2, 2)
+    _by_c2(c2_distance, small, "distance", "distance at the end")
+    _by_c2(c2_accuracy, small, "accuracy", "test accuracy, %", factor=100)
+    real_plane, real_distances = row(3, 2)
+    _real_plane(real_plane, real)
+    _distances(real_distances, real, "distance to clean end")
+    stages = [f"epoch {epoch}" for epoch in small["problem"]["stages"]]
+    titles = ["two weights", "their distances", *stages, "last epoch, by c2", "last epoch, by c2"]
+    for number, (axes, title) in enumerate(zip(figure.axes, [*titles, "a network", "its distances"], strict=True)):
+        axes.set_title(f"{style.letter(number)} {title}")
+    edge = style.PAPER
+    marks = [Line2D([], [], linestyle="", markeredgecolor=edge, label=name, **look) for name, look in MARKS.items()]
+    style.legend_below(figure, list(LINES.values()), 4, *marks)
     return figure
 
 
 def _mark(axes: Axes, place: Any, name: str, **own: Any) -> None:
-    axes.plot(*place, linestyle="", markeredgecolor=PAPER, zorder=6, **{**MARKS[name], **own})
+    axes.plot(*place, linestyle="", markeredgecolor=style.PAPER, zorder=6, **{**MARKS[name], **own})
 
 
 def _plane(axes: Axes, found: Found) -> None:
     losses = found["losses"]
     noisy, clean = np.array(losses["given_labels"]), np.array(losses["clean_labels"])
-    for values, colour in ((noisy, BEST), (clean, GRADIENT)):
+    for values, colour in ((noisy, style.BEST), (clean, style.GRADIENT)):
         levels = values.min() + (values.max() - values.min()) * np.array([0.01, 0.05, 0.14])
         axes.contour(losses["x"], losses["y"], values, levels=levels, colors=colour, linewidths=0.7, alpha=0.45)
     # The paths overlap, so each is drawn narrower than the one below it.
@@ -107,7 +82,7 @@ def _plane(axes: Axes, found: Found) -> None:
     _mark(axes, found["noisy_optimum"], NOISY)
     for name in ("plain", "sigma"):
         _mark(axes, path_of(found, name)[found["chosen_epoch"][name]], CHOSEN, color=LINES[name].colour)
-    _mark(axes, path_of(found, "sigma")[-1], LAST, color=SIGMA)
+    _mark(axes, path_of(found, "sigma")[-1], LAST, color=style.SIGMA)
     _name(axes, path_of(found, "plain")[0], "start", (0, -6))
     _name(axes, path_of(found, "gamma")[-1], "γ", (-5, 8))
     axes.set(xlabel="weight of the real feature", ylabel="weight of the chance feature", aspect="equal")
@@ -135,13 +110,13 @@ def _stage(axes: Axes, found: Found, epoch: int) -> None:
     sigma, gamma = path_of(found, "sigma"), path_of(found, "gamma")
     now, w = sigma[epoch], sigma[epoch] + gamma[epoch]
     moved, size = stage_radii(found, epoch)
-    axes.plot(*sigma[: epoch + 1].T, color=SIGMA, linewidth=1.0)
-    axes.add_patch(Circle(sigma[epoch - 1], moved, facecolor=SIGMA, alpha=0.22, edgecolor="none"))
-    axes.add_patch(Circle(sigma[epoch - 1], moved, fill=False, edgecolor=SIGMA, linewidth=1.4))
-    axes.add_patch(Circle(now, size, fill=False, edgecolor=GAMMA, linewidth=1.4, linestyle="--"))
-    axes.plot(*np.array([now, w]).T, color=GAMMA, linewidth=1.6)
-    axes.plot(*now, marker="o", color=SIGMA, markersize=5)
-    axes.plot(*w, marker="o", color=W, markersize=5)
+    axes.plot(*sigma[: epoch + 1].T, color=style.SIGMA, linewidth=1.0)
+    axes.add_patch(Circle(sigma[epoch - 1], moved, facecolor=style.SIGMA, alpha=0.22, edgecolor="none"))
+    axes.add_patch(Circle(sigma[epoch - 1], moved, fill=False, edgecolor=style.SIGMA, linewidth=1.4))
+    axes.add_patch(Circle(now, size, fill=False, edgecolor=style.GAMMA, linewidth=1.4, linestyle="--"))
+    axes.plot(*np.array([now, w]).T, color=style.GAMMA, linewidth=1.6)
+    axes.plot(*now, marker="o", color=style.SIGMA, markersize=5)
+    axes.plot(*w, marker="o", color=style.W, markersize=5)
     _mark(axes, found["clean_optimum"], CLEAN, markersize=12)
     _mark(axes, found["noisy_optimum"], NOISY, markersize=9)
     low, high = _stage_limits(found)
@@ -149,7 +124,7 @@ def _stage(axes: Axes, found: Found, epoch: int) -> None:
     axes.set_xlabel(f"σ moved {short(moved)}\n‖γ‖ is {short(size)}", fontsize=10)
     axes.grid(visible=False)
     for spine in axes.spines.values():
-        spine.set(visible=True, color=GRID)
+        spine.set(visible=True, color=style.GRID)
 
 
 def _stage_limits(found: Found) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -171,7 +146,7 @@ def _by_c2(axes: Axes, found: Found, what: str, label: str, factor: float = 1) -
     for name in ("w", "sigma"):
         ends = [factor * each[f"{name}_{what}"] for each in tried]
         axes.plot(values, ends, **LINES[name].options(), marker="o", markersize=4)
-    axes.axvline(found["problem"]["c2"], color=SOFT, linewidth=0.9, zorder=0)
+    axes.axvline(found["problem"]["c2"], color=style.SOFT, linewidth=0.9, zorder=0)
     axes.set(xscale="log", xlabel="c2", ylabel=label)
     shown = [values[0], 0.6, 1, found["problem"]["c2"], 3, values[-1]]
     axes.set_xticks(shown, [f"{value:g}" for value in shown])
@@ -210,11 +185,7 @@ def short(value: float) -> str:
     return f"{value:.2g}" if value >= 0.001 else "below 0.001"
 
 
-def findings(records: Records, extras: Extras) -> str:
-    """State where σ, w and plain training end."""
-    found = extras.get(NAME)
-    if not found:
-        return ""
+def _describe(found: Found) -> str:
     small, real = found["two_weights"], found["real_run"]
     network = (
         f"Network ({dataset_title(real['dataset'])}, {noise_title(real['noise'])}, {network_title(real['network'])}, "
@@ -281,6 +252,7 @@ DRAWING = Drawing(
         "noisy labels."
     ),
     needs="parameter_space.json, which `tnlpad reproduce parameter_space` computes in seconds.",
-    draw=draw,
-    findings=findings,
+    collect=lambda records, extras: extras.get(NAME),
+    plot=_plot,
+    describe=_describe,
 )

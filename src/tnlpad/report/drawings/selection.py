@@ -10,18 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tnlpad.records.curves import BrokenCurve
-from tnlpad.report.drawings.panels import (
-    FULL_WIDTH_LETTERS,
-    Drawing,
-    Extras,
-    Records,
-    plot_mean,
-    seeds_text,
-    stacked,
-    whole_epochs,
-)
+from tnlpad.report import style
+from tnlpad.report.drawings import panels
 from tnlpad.report.selection import TITLE, Kept, Setting, settings_with_selection
-from tnlpad.report.style import SOFT, STYLE, Line, legend_below, letter, method_style, panels
 from tnlpad.report.words import method_title
 
 MAX_SETTINGS = 3
@@ -29,25 +20,7 @@ LEGEND_LETTERS = 27  # per line, in two columns
 QUANTITIES = ("precision", "recall")
 
 
-def draw(records: Records, extras: Extras) -> Figure | None:
-    """Draw a row for each setting: precision on the left, recall on the right."""
-    settings = _settings(records)
-    if not settings:
-        return None
-    lines = {kept.key.label: _line(kept) for _, drawn in settings for kept in drawn}
-    lines_of_text = sum(1 + line.label.count("\n") for line in lines.values())
-    with mpl.rc_context({**STYLE, "lines.linewidth": 1.5}):
-        figure, axes = panels(2 * len(settings), 2.7, below_inches=0.2 * math.ceil(lines_of_text / 2))
-        for number, (setting, drawn) in enumerate(settings):
-            title = setting.title if len(settings) == 1 else f"{letter(number)} {setting.title}"
-            axes[2 * number].set_title(textwrap.fill(title, FULL_WIDTH_LETTERS))  # may extend over both panels
-            for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
-                _shares(panel, drawn, quantity)
-        legend_below(figure, list(lines.values()), 2)
-    return figure
-
-
-def _settings(records: Records) -> list[tuple[Setting, list[Kept]]]:
+def _collect(records: panels.Records, extras: panels.Extras) -> list[tuple[Setting, list[Kept]]]:
     """Return the settings with most methods, in the order of the table, with the first row of each method."""
     found = []
     for setting in settings_with_selection(records):
@@ -57,36 +30,49 @@ def _settings(records: Records) -> list[tuple[Setting, list[Kept]]]:
     return [found[k] for k in sorted(most)]
 
 
-def _line(kept: Kept) -> Line:
-    style = method_style(kept.key.method)
-    lengths = tuple(float(part) / style.width for part in style.dashes.split())
+def _plot(settings: Sequence[tuple[Setting, list[Kept]]]) -> Figure:
+    """Draw a row for each setting: precision on the left, recall on the right."""
+    lines = {kept.key.label: _line(kept) for _, drawn in settings for kept in drawn}
+    lines_of_text = sum(1 + line.label.count("\n") for line in lines.values())
+    with mpl.rc_context({"lines.linewidth": 1.5}):
+        figure, axes = style.panels(2 * len(settings), 2.7, below_inches=0.2 * math.ceil(lines_of_text / 2))
+        for number, (setting, drawn) in enumerate(settings):
+            title = setting.title if len(settings) == 1 else f"{style.letter(number)} {setting.title}"
+            axes[2 * number].set_title(textwrap.fill(title, panels.FULL_WIDTH_LETTERS))  # may extend over both panels
+            for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
+                _plot_shares(panel, drawn, quantity)
+        style.legend_below(figure, list(lines.values()), 2)
+    return figure
+
+
+def _line(kept: Kept) -> style.Line:
+    method = style.method_style(kept.key.method)
+    lengths = tuple(float(part) / method.width for part in method.dashes.split())
     label = textwrap.fill(kept.key.label, LEGEND_LETTERS)
-    return Line(label=label, colour=style.light, dashes=(0, lengths) if lengths else "-")
+    return style.Line(label=label, colour=method.light, dashes=(0, lengths) if lengths else "-")
 
 
-def _shares(axes: Axes, drawn: Sequence[Kept], quantity: str) -> None:
+def _plot_shares(axes: Axes, drawn: Sequence[Kept], quantity: str) -> None:
     low, epochs = 90.0, 2
     for kept in drawn:
         curves: list[BrokenCurve] = [getattr(run, quantity) for run in kept.runs]
-        values = stacked(curve for curve in curves if any(share is not None for share in curve))
+        values = panels.stacked(curve for curve in curves if any(share is not None for share in curve))
         if values is not None:
-            plot_mean(axes, 100 * values, _line(kept), band=False)
+            panels.plot_mean(axes, 100 * values, _line(kept), band=False)
             low = min([low, *100 * values[np.isfinite(values)]])
             epochs = max(epochs, values.shape[1])
     axes.set(xlabel="epoch", ylabel=f"{quantity}, %", xlim=(1, epochs), ylim=(10 * math.floor(low / 10), 101))
-    whole_epochs(axes)
+    panels.whole_epochs(axes)
     if not axes.get_lines():
         axes.set_axis_off()
-        axes.text(0.5, 0.5, f"{quantity} not recorded", transform=axes.transAxes, color=SOFT, ha="center", va="center")
+        axes.text(
+            0.5, 0.5, f"{quantity} not recorded", transform=axes.transAxes, color=style.SOFT, ha="center", va="center"
+        )
 
 
-def findings(records: Records, extras: Extras) -> str:
-    """State precision and recall at the chosen epoch."""
-    settings = _settings(records)
-    if not settings:
-        return ""
+def _describe(settings: Sequence[tuple[Setting, list[Kept]]]) -> str:
     sentences = [f"{setting.title}: {'; '.join(map(_kept_text, drawn))}." for setting, drawn in settings]
-    seeds = seeds_text(kept.group.records for _, drawn in settings for kept in drawn)
+    seeds = panels.seeds_text(kept.group.records for _, drawn in settings for kept in drawn)
     return f"Precision and recall at the chosen epoch. {' '.join(sentences)} {seeds}"
 
 
@@ -97,7 +83,7 @@ def _kept_text(kept: Kept) -> str:
     return f"{method_title(kept.key.method)}{own} {' and '.join(shares)}"
 
 
-DRAWING = Drawing(
+DRAWING = panels.Drawing(
     title=TITLE,
     caption=(
         "For methods that select samples, after every epoch: precision, the share of right labels among those kept, "
@@ -108,6 +94,7 @@ DRAWING = Drawing(
     ),
     needs="Runs of a method that selects samples, such as coteaching, with simulated or human label noise.",
     command="tnlpad reproduce smoke",
-    draw=draw,
-    findings=findings,
+    collect=_collect,
+    plot=_plot,
+    describe=_describe,
 )

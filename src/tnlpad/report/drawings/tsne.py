@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
@@ -12,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from tnlpad.paper.cells import FIGURES
 from tnlpad.report.drawings.panels import Drawing, Extras, Records, departures_text
-from tnlpad.report.style import GRID, INK, PAPER, STYLE, new_figure
+from tnlpad.report.style import GRID, INK, PAPER, new_figure
 from tnlpad.report.words import MINUS, dataset_title, noise_title, percent
 
 NAME = "tsne"
@@ -24,46 +23,46 @@ CLASS_COLOURS = (
 # fmt: on
 VIEWS = {"w": "Standard", "sigma": "σ", "sigma_reestimated": "σ, own statistics"}
 PANEL_INCHES = 2.0
+Found = Mapping[str, Any]
 
 
-def draw(records: Records, extras: Extras) -> Figure | None:
-    """Draw a block for each noise, with a row for each set of weights and a column for each epoch."""
+def _collect(records: Records, extras: Extras) -> Found | None:
     found = extras.get(NAME)
-    if not found or not found["panels"]:
-        return None
+    return found if found and found["panels"] else None
+
+
+def _plot(found: Found) -> Figure:
+    """Draw a block for each noise, with a row for each set of weights and a column for each epoch."""
     blocks = _blocks(found)
     heights = [len(rows) * PANEL_INCHES + 0.35 for rows in blocks.values()]
     labels = np.array(found["labels"])
-    with mpl.rc_context(STYLE):
-        figure = new_figure(sum(heights) + 0.8)
-        parts = np.ravel(np.asarray(figure.subfigures(len(blocks), 1, height_ratios=heights)))
-        for part, (noise, rows) in zip(parts, blocks.items(), strict=True):
-            part.suptitle(f"{dataset_title(found['dataset'])}, {noise_title(noise)}", x=0.01, ha="left", weight="bold")
-            _block(part, rows, found["epochs"], labels)
-        _name_classes(figure, found["class_names"])
+    figure = new_figure(sum(heights) + 0.8)
+    parts = np.ravel(np.asarray(figure.subfigures(len(blocks), 1, height_ratios=heights)))
+    for part, (noise, rows) in zip(parts, blocks.items(), strict=True):
+        part.suptitle(f"{dataset_title(found['dataset'])}, {noise_title(noise)}", x=0.01, ha="left", weight="bold")
+        _plot_block(part, rows, found["epochs"], labels)
+    _name_classes(figure, found["class_names"])
     return figure
 
 
-def _blocks(found: Mapping[str, Any]) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
+def _blocks(found: Found) -> dict[str, dict[str, list[Found]]]:
     """Group panels by noise, then by the weights that they show."""
-    blocks: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    blocks: dict[str, dict[str, list[Found]]] = {}
     for panel in found["panels"]:
         blocks.setdefault(panel["noise"], {}).setdefault(panel["view"], []).append(panel)
     return blocks
 
 
-def _block(
-    part: SubFigure, rows: Mapping[str, Sequence[Mapping[str, Any]]], epochs: Sequence[int], labels: Any
-) -> None:
+def _plot_block(part: SubFigure, rows: Mapping[str, Sequence[Found]], epochs: Sequence[int], labels: Any) -> None:
     grid = part.subplots(len(rows), len(epochs), squeeze=False)
     for across, (view, panels) in zip(grid, rows.items(), strict=True):
         by_epoch = {panel["epoch"]: panel for panel in panels}
         across[0].set_ylabel(VIEWS.get(view, view).replace(", ", ",\n"), weight="bold")
         for axes, epoch in zip(across, epochs, strict=True):
-            _panel(axes, by_epoch[epoch], labels)
+            _plot_panel(axes, by_epoch[epoch], labels)
 
 
-def _panel(axes: Axes, panel: Mapping[str, Any], labels: Any) -> None:
+def _plot_panel(axes: Axes, panel: Found, labels: Any) -> None:
     positions = np.array(panel["positions"])
     colours = np.array(CLASS_COLOURS)[labels % len(CLASS_COLOURS)]
     # Thousands of points are rasterised. A random order hides no class behind another.
@@ -87,7 +86,7 @@ def _panel(axes: Axes, panel: Mapping[str, Any], labels: Any) -> None:
         spine.set(visible=True, color=GRID)
 
 
-def _scores(panel: Mapping[str, Any]) -> tuple[str, str]:
+def _scores(panel: Found) -> tuple[str, str]:
     return f"{panel['silhouette']:.2f}".replace("-", MINUS), percent(panel["neighbours_accuracy"])
 
 
@@ -103,11 +102,7 @@ def _name_classes(figure: Figure, names: Sequence[str]) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=half, handletextpad=0.1, columnspacing=1.2)
 
 
-def findings(records: Records, extras: Extras) -> str:
-    """List both scores for all panels."""
-    found = extras.get(NAME)
-    if not found or not found["panels"]:
-        return ""
+def _describe(found: Found) -> str:
     sentences = []
     for noise, rows in _blocks(found).items():
         words = []
@@ -134,6 +129,7 @@ DRAWING = Drawing(
         "10 nearest neighbours. One seed; nothing is chosen."
     ),
     needs="tsne.json, which `tnlpad reproduce tsne` computes.",
-    draw=draw,
-    findings=findings,
+    collect=_collect,
+    plot=_plot,
+    describe=_describe,
 )
