@@ -60,7 +60,7 @@ def test_a_subset_is_accepted_and_reported_as_such(root):
     assert report.ok
     assert "A subset: 3 of the 101 classes." in report.notes
     assert "train: 9 of the 75,750 images published." in report.notes
-    assert report.verified == ("15 images can be decoded",)
+    assert report.verified == ["15 images can be decoded"]
     assert status("food101", root).detail == "3 of the 101 classes"
 
 
@@ -152,7 +152,7 @@ def test_the_real_sample(tmp_path):
     report = check("food101", tmp_path)
     assert report.ok, report.problems
     assert "A subset: 21 of the 101 classes." in report.notes
-    assert report.verified == ("2,100 images can be decoded",)
+    assert report.verified == ["2,100 images can be decoded"]
     train = read_food101(tmp_path / "food-101", "train")
     assert np.bincount(train.labels).tolist() == [80] * 21
 
@@ -204,7 +204,7 @@ def test_check_walks_the_tree(clothing):
     report = check("clothing1m", clothing)
     assert report.ok
     assert "train: 6 of the 1,000,000 images published." in report.notes
-    assert report.verified == ("10 images can be decoded",)
+    assert report.verified == ["10 images can be decoded"]
     assert status("clothing1m", clothing).state == "present"
 
 

@@ -36,27 +36,14 @@ _HOME = {
     "status": "tnlpad.data.verify",
 }
 
-__all__ = [
-    "CATALOGUE",
-    "CIFAR100_SUPERCLASS",
-    "LABEL_SETS",
-    "DataError",
-    "DatasetInfo",
-    "FetchError",
-    "check",
-    "default_root",
-    "get",
-    "human_labels",
-    "load",
-    "status",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'tnlpad.data' has no attribute {name!r}; it offers {', '.join(__all__)}")
+        raise AttributeError(f"module 'tnlpad.data' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

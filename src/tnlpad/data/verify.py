@@ -81,27 +81,20 @@ def _has_right_size(root: Path, layout: Layout, file: DataFile) -> bool:
     return file.size is None or path.suffix == ".gz" or path.stat().st_size == file.size
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class CheckReport:
     """Result of `check`: what was verified, what is worth knowing, and what is wrong."""
 
     name: str
-    folder: Path | None
-    verified: tuple[str, ...]
-    notes: tuple[str, ...]
-    problems: tuple[str, ...]
+    folder: Path | None = None
+    verified: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         """Whether the data are as published, or a subset of that."""
         return not self.problems
-
-
-@dataclass
-class _Findings:
-    verified: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
     def add_problems(self, problems: list[str], kind: str) -> None:
         """Add the first few problems and the number of the others."""
@@ -123,36 +116,29 @@ def check(name: str, root: Path | str | None = None, *, reporter: Reporter = SIL
 
 def check_of(info: DatasetInfo, root: Path, *, reporter: Reporter = SILENT) -> CheckReport:
     """Like `check`, for a catalogue entry."""
-    findings = _Findings()
-    folder = None
+    report = CheckReport(name=info.name)
     try:
         if info.bundled:
-            _check_digits(info, findings)
+            _check_digits(info, report)
         else:
             layout = require_layout(info, root)
-            folder = root / layout.folder
-            _CHECKS.get(layout.format, _check_files)(info, layout, root, findings, reporter)
+            report.folder = root / layout.folder
+            _CHECKS.get(layout.format, _check_files)(info, layout, root, report, reporter)
     except DataError as error:
-        findings.problems.append(str(error))
-    return CheckReport(
-        name=info.name,
-        folder=folder,
-        verified=tuple(findings.verified),
-        notes=tuple(findings.notes),
-        problems=tuple(findings.problems),
-    )
+        report.problems.append(str(error))
+    return report
 
 
-def _check_digits(info: DatasetInfo, findings: _Findings) -> None:
+def _check_digits(info: DatasetInfo, report: CheckReport) -> None:
     sizes = {"train": info.train_size, "test": info.test_size}
     for split, size in sizes.items():
         found = len(read_digits(split).images)
         if found != size:
-            findings.problems.append(f"scikit-learn bundles {found} {split} digits, not {size}: install it again.")
-    findings.verified.append(f"{sum(sizes.values()):,} images, bundled with scikit-learn")
+            report.problems.append(f"scikit-learn bundles {found} {split} digits, not {size}: install it again.")
+    report.verified.append(f"{sum(sizes.values()):,} images, bundled with scikit-learn")
 
 
-def _check_files(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+def _check_files(info: DatasetInfo, layout: Layout, root: Path, report: CheckReport, reporter: Reporter) -> None:
     for file in layout.files:
         path = present(root, layout, file)
         assert path is not None, "the layout is complete"
@@ -166,17 +152,17 @@ def _check_files(info: DatasetInfo, layout: Layout, root: Path, findings: _Findi
         except DataError as error:
             problem = str(error).removesuffix(".")
         if problem:
-            findings.problems.append(f"{problem}. {get_again(info, root)}")
+            report.problems.append(f"{problem}. {get_again(info, root)}")
         elif file.checksums:
             kinds = " and ".join(text.split(":")[0] for text in file.checksums)
-            findings.verified.append(f"{path}: {kinds}")
+            report.verified.append(f"{path}: {kinds}")
         else:
-            findings.notes.append(f"{path}: no checksum is published for this form; its labels are checked instead.")
+            report.notes.append(f"{path}: no checksum is published for this form; its labels are checked instead.")
 
 
-def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
-    _check_files(info, layout, root, findings, reporter)
-    if findings.problems:
+def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, report: CheckReport, reporter: Reporter) -> None:
+    _check_files(info, layout, root, report, reporter)
+    if report.problems:
         return
     path = root / layout.folder / layout.files[0].path
     labels = read_cifar_n(path, dataset=info.name, num_classes=info.num_classes)
@@ -184,77 +170,77 @@ def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, findings: _Fin
         clean = labels[CLEAN_COARSE if label_set.endswith("_coarse") else CLEAN]
         wrong = int(np.count_nonzero(labels[label_set] != clean))
         if wrong != published:
-            findings.problems.append(
+            report.problems.append(
                 f"{path}: {wrong:,} labels of {label_set!r} are wrong, {published:,} as published. "
                 f"{get_again(info, root)}"
             )
         else:
-            findings.verified.append(f"{label_set}: {wrong:,} of {len(clean):,} labels are wrong, as published")
+            report.verified.append(f"{label_set}: {wrong:,} of {len(clean):,} labels are wrong, as published")
     assert info.images_of is not None
     images_info = find(info.images_of)
     if complete_layout(images_info, root) is None:
-        findings.notes.append(
+        report.notes.append(
             f"The images of {info.images_of} are missing, so the order of the labels was not compared with them. "
             f"{get_again(images_info, root)}"
         )
         return
     for label_set in WRONG_LABELS[info.name]:
         read_human_labels(info, images_info, root, label_set)
-    findings.verified.append(f"the clean labels equal those of {info.images_of} on disk, image by image")
+    report.verified.append(f"the clean labels equal those of {info.images_of} on disk, image by image")
 
 
-def _check_food101(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+def _check_food101(info: DatasetInfo, layout: Layout, root: Path, report: CheckReport, reporter: Reporter) -> None:
     folder = root / layout.folder
     splits = {split: read_food101(folder, split) for split in FOOD101_SPLITS}
     classes = splits["train"].class_names
     unknown = sorted(set(classes) - set(info.class_names))
     if unknown:
-        findings.problems.append(f"{folder}: Food-101 has no class {', '.join(unknown)}. Restore the published lists.")
+        report.problems.append(f"{folder}: Food-101 has no class {', '.join(unknown)}. Restore the published lists.")
     elif len(classes) < info.num_classes:
-        findings.notes.append(f"A subset: {len(classes)} of the {info.num_classes} classes.")
+        report.notes.append(f"A subset: {len(classes)} of the {info.num_classes} classes.")
     for split, published in (("train", info.train_size), ("test", info.test_size)):
-        _note_size(split, len(splits[split].paths), published, findings)
+        _note_size(split, len(splits[split].paths), published, report)
     paths = [path for files in splits.values() for path in files.paths]
-    _check_images(paths, findings, reporter)
+    _check_images(paths, report, reporter)
 
 
-def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, findings: _Findings, reporter: Reporter) -> None:
+def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, report: CheckReport, reporter: Reporter) -> None:
     folder = root / layout.folder
     paths: list[str] = []
     for split, (keys_file, _, published) in CLOTHING1M_SPLITS.items():
         if not os.path.isfile(folder / keys_file):
-            findings.problems.append(
+            report.problems.append(
                 f"{folder / keys_file} is missing, the list of the {split} images. It comes with the annotations "
                 "that the authors give out with the images."
             )
             continue
         files = read_clothing1m(folder, split)
-        _note_size(split, len(files.paths), published, findings)
+        _note_size(split, len(files.paths), published, report)
         missing = [f"{path} is missing, and {keys_file} lists it." for path in files.paths if not os.path.isfile(path)]
-        findings.add_problems(missing, "missing images")
+        report.add_problems(missing, "missing images")
         if not missing:
             paths += files.paths
-    _check_images(list(dict.fromkeys(paths)), findings, reporter)
+    _check_images(list(dict.fromkeys(paths)), report, reporter)
 
 
-def _note_size(split: str, found: int, published: int, findings: _Findings) -> None:
+def _note_size(split: str, found: int, published: int, report: CheckReport) -> None:
     if found == published:
-        findings.verified.append(f"{split}: all {found:,} published images are listed")
+        report.verified.append(f"{split}: all {found:,} published images are listed")
     else:
-        findings.notes.append(f"{split}: {found:,} of the {published:,} images published.")
+        report.notes.append(f"{split}: {found:,} of the {published:,} images published.")
 
 
-def _check_images(paths: list[str], findings: _Findings, reporter: Reporter) -> None:
+def _check_images(paths: list[str], report: CheckReport, reporter: Reporter) -> None:
     bad = [
         f"{path} is not a readable image ({reason}). Get it again, or remove it from the lists."
         for path, reason in undecodable(paths, reporter=reporter)
     ]
-    findings.add_problems(bad, "unreadable images")
+    report.add_problems(bad, "unreadable images")
     if not bad:
-        findings.verified.append(f"{len(paths):,} images can be decoded")
+        report.verified.append(f"{len(paths):,} images can be decoded")
 
 
-_CHECKS: dict[str, Callable[[DatasetInfo, Layout, Path, _Findings, Reporter], None]] = {
+_CHECKS: dict[str, Callable[[DatasetInfo, Layout, Path, CheckReport, Reporter], None]] = {
     "cifar-n": _check_cifar_n,
     "food101": _check_food101,
     "clothing1m": _check_clothing1m,
