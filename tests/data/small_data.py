@@ -88,3 +88,16 @@ def cifar_arrays(count: int, num_classes: int, seed: int = 0):
         generator.integers(0, num_classes, count),
         generator.integers(0, 20, count),
     )
+
+
+class Recorder:
+    """A reporter that keeps what it receives."""
+
+    def __init__(self):
+        self.said, self.steps = [], []
+
+    def say(self, message):
+        self.said.append(message)
+
+    def progress(self, task, done, total):
+        self.steps.append((task, done, total))

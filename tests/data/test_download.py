@@ -5,23 +5,12 @@ import threading
 import pytest
 
 from tests.data.local_server import serving
-from tests.data.small_data import checksums
+from tests.data.small_data import Recorder, checksums
 from tnlpad.data.catalogue import RemoteFile
 from tnlpad.data.download import download
 from tnlpad.errors import DataError, FetchError
 
 CONTENT = os.urandom(700_000)
-
-
-class Recorder:
-    def __init__(self):
-        self.said, self.steps = [], []
-
-    def say(self, message):
-        self.said.append(message)
-
-    def progress(self, task, done, total):
-        self.steps.append((task, done, total))
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from PIL import Image
 
 from tests.data import small_data
 from tests.data.local_server import serving
-from tests.data.small_data import checksums, tiny_mnist
-from tests.data.test_download import Recorder
+from tests.data.small_data import Recorder, checksums, tiny_mnist
 from tnlpad.data import fetch, get, mirrors
 from tnlpad.data.catalogue import CATALOGUE, DataFile, Layout, Package, Published, RemoteFile
 from tnlpad.data.datasets import read

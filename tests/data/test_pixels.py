@@ -3,6 +3,7 @@ import pytest
 from PIL import Image
 
 from tests.data.own_files import bomb, picture, save
+from tests.data.small_data import Recorder
 from tnlpad.data.pixels import open_pixels, probe, undecodable
 from tnlpad.errors import DataError
 
@@ -80,20 +81,13 @@ def test_one_content_has_one_digest_wherever_it_lies(tmp_path):
 
 
 def test_only_what_cannot_be_decoded_is_named_in_the_order_given(tmp_path):
-    class Heard:
-        def say(self, message):
-            pass
-
-        def progress(self, task, done, total):
-            self.told = (task, done, total)
-
     good = save(tmp_path / "good.png", picture())
     half = tmp_path / "half.png"
     half.write_bytes(good.read_bytes()[:60])
     paths = [str(path) for path in (half, good, bomb(tmp_path / "bomb.png"), tmp_path / "nowhere.png")]
-    heard = Heard()
-    found = dict(undecodable(paths, reporter=heard))
+    recorder = Recorder()
+    found = dict(undecodable(paths, reporter=recorder))
     assert list(found) == [paths[0], paths[2], paths[3]]
     assert all(found.values())
-    assert heard.told == ("Decoding images", 4, 4)
+    assert recorder.steps == [("Decoding images", 4, 4)]
     assert list(undecodable([])) == []

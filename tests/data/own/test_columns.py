@@ -78,26 +78,26 @@ def test_of_many_columns_the_last_are_named_too():
 
 def test_what_is_missing_is_not_a_number():
     values = ["", " ", None, "NA", "n/a", "#N/A", "<NA>", "NaN", "null", "None"]
-    found = numbers_of(values, "a", "table")
+    found = numbers_of(values, "a", WHERE)
     assert found.dtype == np.float32
     assert np.isnan(found).all()
 
 
 def test_numbers_and_yes_and_no_of_every_kind():
     values = ["1", " 2.5 ", "1e3", "True", "false", 4, True, decimal.Decimal("0.25")]
-    assert numbers_of(values, "a", "table").tolist() == [1, 2.5, 1000, 1, 0, 4, 1, 0.25]
-    assert numbers_of(np.array([True, False]), "a", "table").tolist() == [1, 0]
-    assert numbers_of(np.array([1, 300], np.int64), "a", "table").tolist() == [1, 300]
+    assert numbers_of(values, "a", WHERE).tolist() == [1, 2.5, 1000, 1, 0, 4, 1, 0.25]
+    assert numbers_of(np.array([True, False]), "a", WHERE).tolist() == [1, 0]
+    assert numbers_of(np.array([1, 300], np.int64), "a", WHERE).tolist() == [1, 300]
 
 
 def test_what_is_too_large_is_not_finite():
-    assert np.isinf(numbers_of(["1e60", "-1e400"], "a", "table")).all()
+    assert np.isinf(numbers_of(["1e60", "-1e400"], "a", WHERE)).all()
 
 
 @pytest.mark.parametrize("value", ["red", "1,5", "1_0", "12%", [1.0], b"x"])
 def test_what_is_no_number_is_named_with_the_way_out(value):
     with pytest.raises(DataError, match=r"in column 'a', row 1 .*, is no number\. .*encode the column.*--ignore a"):
-        numbers_of(["1", value], "a", "table")
+        numbers_of(["1", value], "a", WHERE)
 
 
 @pytest.mark.parametrize("values", [["red", "1"], ["", "1,5"], ["red", "12 %"], ["true"], [1.0], [], np.array([1, 2])])
@@ -113,11 +113,8 @@ def test_a_column_without_numbers(values):
     assert not holds_numbers(values)
 
 
-TABLE = Path("table")
-
-
 def test_columns_without_a_number_are_named_and_not_trained_on():
-    found = features_of({"a": ["1", ""], "name": ["x", "y"], "day": ["2024-01-01", ""], "none": ["", "NA"]}, TABLE)
+    found = features_of({"a": ["1", ""], "name": ["x", "y"], "day": ["2024-01-01", ""], "none": ["", "NA"]}, WHERE)
     assert found.columns == ("a",)
     assert np.isnan(found.numbers[1, 0])
     assert found.notes[0].startswith("columns without numbers are not trained on: 'name', 'day'")
@@ -126,48 +123,48 @@ def test_columns_without_a_number_are_named_and_not_trained_on():
 
 def test_a_column_of_numbers_with_a_slip_is_refused():
     with pytest.raises(DataError, match=r"'3,5' in column 'a', row 1 \(counted from 0\), is no number"):
-        features_of({"a": ["1", "3,5"], "b": ["1", "2"]}, TABLE)
+        features_of({"a": ["1", "3,5"], "b": ["1", "2"]}, WHERE)
 
 
 def test_without_a_column_of_numbers_there_are_no_features():
-    assert features_of({"name": ["x", "y"], "target": ["1", "2"]}, TABLE) is None
+    assert features_of({"name": ["x", "y"], "target": ["1", "2"]}, WHERE) is None
 
 
 @pytest.mark.parametrize("names", [["cat/0.JPG", "cat/1.png"], ["cat/0.JPG", None]])
 def test_a_column_of_paths_under_another_name(names):
     with pytest.raises(DataError, match="column 'image' holds names of image files: call it `path`"):
-        features_of({"image": names, "a": ["1", "2"]}, TABLE)
+        features_of({"image": names, "a": ["1", "2"]}, WHERE)
 
 
 def test_a_column_that_counts_the_rows_is_named():
     counter = [str(row + 1) for row in range(10)]
-    found = features_of({"passenger": counter, "age": counter[::-1]}, TABLE)
+    found = features_of({"passenger": counter, "age": counter[::-1]}, WHERE)
     assert found.columns == ("passenger", "age")
     assert found.notes == (
         "columns that count the rows are trained on: 'passenger'. Unless that says something about the "
         "classes, leave them out: --ignore passenger (ignore= in Python).",
     )
-    assert features_of({"few": counter[:9]}, TABLE).notes == ()
+    assert features_of({"few": counter[:9]}, WHERE).notes == ()
 
 
 def test_wanted_columns_are_taken_by_name_and_in_their_order():
     table = {"b": ["2"], "label": ["x"], "name": ["y"], "a": ["1"]}
-    found = features_of(table, TABLE, ("a", "b"))
+    found = features_of(table, WHERE, ("a", "b"))
     assert (found.columns, found.numbers.tolist()) == (("a", "b"), [[1, 2]])
     assert found.notes == ("columns that this run was not trained on are ignored: 'label', 'name'.",)
-    assert features_of(table, TABLE, ("a",)).columns == ("a",)
-    assert features_of({"a": ["1"]}, TABLE, ("a",)).notes == ()
+    assert features_of(table, WHERE, ("a",)).columns == ("a",)
+    assert features_of({"a": ["1"]}, WHERE, ("a",)).notes == ()
 
 
 def test_wanted_columns_that_are_missing_or_no_numbers_are_named():
     with pytest.raises(DataError, match=r"table has no column 'b' \(and 1 others\), .*; it has a, name\."):
-        features_of({"a": ["1"], "name": ["x"]}, TABLE, ("a", "b", "c"))
+        features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "b", "c"))
     with pytest.raises(DataError, match=r"'x' in column 'name', row 0 \(counted from 0\), is no number"):
-        features_of({"a": ["1"], "name": ["x"]}, TABLE, ("a", "name"))
+        features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "name"))
 
 
 def test_rows_that_lack_a_number_are_counted_with_the_column_that_costs_most():
-    found = features_of({"a": ["1", "", "3"], "ca bin": ["", "", "7"], "b": ["1", "2", "3"]}, TABLE)
+    found = features_of({"a": ["1", "", "3"], "ca bin": ["", "", "7"], "b": ["1", "2", "3"]}, WHERE)
     assert found.notes == (
         "2 of 3 rows lack a number and are left out, 2 of them because of 'ca bin': fill in what is missing, or leave "
         "the column out: --ignore 'ca bin' (ignore= in Python).",

@@ -53,10 +53,6 @@ def test_columns_of_pandas_that_are_no_numbers(column):
         open_samples(pandas.DataFrame({"c": column}), [0, 1])
 
 
-SMALL_IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
-SMALL_LABELS = np.arange(20) % 2
-
-
 class Pairs(Dataset):
     """As torchvision's are: images of Pillow and numbers, with the names of the classes."""
 
@@ -100,8 +96,8 @@ def test_a_dataset_of_pictures_has_names_and_sizes():
 
 
 def test_a_dataset_of_tensors_is_arrays():
-    own = open_samples(TensorDataset(torch.from_numpy(SMALL_IMAGES)[:, None], torch.from_numpy(SMALL_LABELS)))
-    assert own.shape == open_samples(SMALL_IMAGES, SMALL_LABELS).shape
+    own = open_samples(TensorDataset(torch.from_numpy(IMAGES)[:, None], torch.from_numpy(LABELS)))
+    assert own.shape == open_samples(IMAGES, LABELS).shape
 
 
 def test_parts_of_one_name_go_together_and_none_at_all_are_told_of():
@@ -138,10 +134,6 @@ def test_the_wanted_columns_of_a_hugging_face_dataset():
     assert (own.columns, own.features.tolist()) == (("a", "b"), [[1, 3], [2, 4]])
 
 
-HELD_IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
-HELD_LABELS = np.arange(20) % 2
-
-
 @pytest.mark.parametrize("shape", ["hw", "hwc", "chw", "tensor", "fractions"])
 def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
     images = np.random.default_rng(0).integers(0, 255, (40, 9, 11, 3), dtype=np.uint8)
@@ -162,36 +154,36 @@ def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
 @pytest.mark.parametrize(
     ("data", "labels", "said"),
     [
-        (HELD_IMAGES, None, "labels are missing"),
-        (HELD_IMAGES, HELD_LABELS[:7], "there are 20 samples and 7 labels"),
+        (IMAGES, None, "labels are missing"),
+        (IMAGES, LABELS[:7], "there are 20 samples and 7 labels"),
         (
-            HELD_IMAGES,
-            np.eye(2)[HELD_LABELS],
+            IMAGES,
+            np.eye(2)[LABELS],
             r"labels have shape \(20, 2\)",
         ),
-        (HELD_IMAGES, HELD_LABELS + 0.5, "the label 0.5 is a number with a fraction"),
-        (HELD_IMAGES, [None] * 20, "none of its 20 samples can be used; 0: has no label"),
-        (HELD_IMAGES * 1.0 - 9, HELD_LABELS, "pixels range from -9 to "),
-        (np.full((20, 8, 8), np.nan), HELD_LABELS, "images contain NaN or infinity"),
+        (IMAGES, LABELS + 0.5, "the label 0.5 is a number with a fraction"),
+        (IMAGES, [None] * 20, "none of its 20 samples can be used; 0: has no label"),
+        (IMAGES * 1.0 - 9, LABELS, "pixels range from -9 to "),
+        (np.full((20, 8, 8), np.nan), LABELS, "images contain NaN or infinity"),
         (
             np.full((20, 3), np.nan),
-            HELD_LABELS,
+            LABELS,
             "none of its 20 samples can be used; 0: has no finite number in column",
         ),
-        (np.arange(20), HELD_LABELS, r"samples have shape \(20,\): images are N×H×W"),
-        (np.ones((20, 2, 2, 2, 2)), HELD_LABELS, "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"),
-        (np.ones((20, 5, 5, 7), np.uint8), HELD_LABELS, "1, 3 or 4 channels"),
-        (np.ones((20, 3), complex), HELD_LABELS, "samples are complex128; they must be numbers"),
-        (np.array([["a"] * 3] * 20), HELD_LABELS, "samples are <U1; they must be numbers"),
-        (np.ones((20, 3), bool), HELD_LABELS, "samples are bool; they must be numbers"),
-        (np.array([object()] * 20), HELD_LABELS, "of things that are no numbers"),
+        (np.arange(20), LABELS, r"samples have shape \(20,\): images are N×H×W"),
+        (np.ones((20, 2, 2, 2, 2)), LABELS, "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"),
+        (np.ones((20, 5, 5, 7), np.uint8), LABELS, "1, 3 or 4 channels"),
+        (np.ones((20, 3), complex), LABELS, "samples are complex128; they must be numbers"),
+        (np.array([["a"] * 3] * 20), LABELS, "samples are <U1; they must be numbers"),
+        (np.ones((20, 3), bool), LABELS, "samples are bool; they must be numbers"),
+        (np.array([object()] * 20), LABELS, "of things that are no numbers"),
         (np.empty((0, 8, 8), np.uint8), [], "data holds no sample"),
         ([], [], "data holds no sample"),
         (np.float32(3), [], "images are N×H×W"),
-        (None, HELD_LABELS, "data is None: give images"),
+        (None, LABELS, "data is None: give images"),
         ([np.ones((3, 8, 8)), np.ones((3, 9, 8))], [0, 1], r"sample 1 has shape \(3, 9, 8\)"),
         ("nowhere.npz", None, "nowhere.npz does not exist"),
-        ("nowhere.npz", HELD_LABELS, "labels are given, and the path nowhere.npz has its own: leave them out"),
+        ("nowhere.npz", LABELS, "labels are given, and the path nowhere.npz has its own: leave them out"),
     ],
 )
 def test_bad_input_is_told(data, labels, said):
@@ -202,7 +194,7 @@ def test_bad_input_is_told(data, labels, said):
 @pytest.mark.parametrize(("ids", "said"), [(["a"] * 20, "the id 'a' occurs twice"), (["a"], "20 samples and 1 ids")])
 def test_an_id_is_one_sample_s(ids, said):
     with pytest.raises(DataError, match=said):
-        open_samples(HELD_IMAGES, HELD_LABELS, ids=ids)
+        open_samples(IMAGES, LABELS, ids=ids)
 
 
 def test_pictures_of_any_mode():
@@ -214,31 +206,31 @@ def test_pictures_of_any_mode():
 
 
 def test_labels_may_be_of_any_kind():
-    texts = np.array(["b", "a"])[HELD_LABELS]
-    expected = open_samples(HELD_IMAGES, texts).shape
+    texts = np.array(["b", "a"])[LABELS]
+    expected = open_samples(IMAGES, texts).shape
     for same in (texts.tolist(), texts.astype(object), texts.astype("S1")):
-        assert open_samples(HELD_IMAGES, same).shape == expected
-    whole = open_samples(HELD_IMAGES, HELD_LABELS).shape
+        assert open_samples(IMAGES, same).shape == expected
+    whole = open_samples(IMAGES, LABELS).shape
     for same in (
-        HELD_LABELS.astype(np.uint8),
-        HELD_LABELS.astype(float),
-        HELD_LABELS.astype(bool),
-        torch.from_numpy(HELD_LABELS),
+        LABELS.astype(np.uint8),
+        LABELS.astype(float),
+        LABELS.astype(bool),
+        torch.from_numpy(LABELS),
     ):
-        assert open_samples(HELD_IMAGES, same).shape == whole
+        assert open_samples(IMAGES, same).shape == whole
 
 
 def test_names_of_classes():
-    own = open_samples(HELD_IMAGES, HELD_LABELS, class_names=["zebra", "ant", "nobody"])
+    own = open_samples(IMAGES, LABELS, class_names=["zebra", "ant", "nobody"])
     assert own.class_names == ("zebra", "ant", "nobody")
     assert [own.class_names[label] for label in own.labels[:2]] == ["zebra", "ant"]
-    own = open_samples(HELD_IMAGES, np.arange(20) % 3, class_names=["a", "b"])
+    own = open_samples(IMAGES, np.arange(20) % 3, class_names=["a", "b"])
     assert len(own.problems) == 6
     assert own.problems[0].reason == "has the label 2, and there are 2 classes"
 
 
 def test_unlabelled_samples_need_no_labels(tmp_path):
-    assert open_samples(HELD_IMAGES, labelled=False).labels.tolist() == [-1] * 20
+    assert open_samples(IMAGES, labelled=False).labels.tolist() == [-1] * 20
     folder = class_folders(tmp_path / "data")
     assert len(open_samples(folder, labelled=False).ids) == 6
 
@@ -283,10 +275,10 @@ def test_a_table_without_columns_or_rows_has_no_samples():
 
 def test_arrays_have_no_column_of_labels():
     with pytest.raises(DataError, match="label='kind' names a column, and a ndarray has none"):
-        open_samples(HELD_IMAGES, HELD_LABELS, label="kind")
-    assert len(open_samples(HELD_IMAGES, label="kind", labelled=False).ids) == 20
+        open_samples(IMAGES, LABELS, label="kind")
+    assert len(open_samples(IMAGES, label="kind", labelled=False).ids) == 20
 
 
 def test_names_of_classes_may_be_the_labels():
-    own = open_samples(HELD_IMAGES, np.array(["dog", "cat"])[HELD_LABELS], class_names=["cat", "dog"])
-    assert own.shape == open_samples(HELD_IMAGES, 1 - HELD_LABELS, class_names=["cat", "dog"]).shape
+    own = open_samples(IMAGES, np.array(["dog", "cat"])[LABELS], class_names=["cat", "dog"])
+    assert own.shape == open_samples(IMAGES, 1 - LABELS, class_names=["cat", "dog"]).shape

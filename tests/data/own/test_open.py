@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tests.data.own_files import bomb, class_folders, picture, save, write_arrow
+from tests.data.small_data import Recorder
 from tnlpad.data.own import is_path, open_dataset
 from tnlpad.data.own.open import decoded
 from tnlpad.data.stream import decode
@@ -80,18 +81,9 @@ def test_parts_count(tmp_path):
 
 
 def test_progress_is_told(tmp_path):
-    class Heard:
-        told: list[tuple[str, int, int]]
-
-        def say(self, message):
-            pass
-
-        def progress(self, task, done, total):
-            self.told = [(task, done, total)]
-
-    heard = Heard()
-    open_dataset(class_folders(tmp_path), reporter=heard)
-    assert heard.told == [("Checking images", 6, 6)]
+    recorder = Recorder()
+    open_dataset(class_folders(tmp_path), reporter=recorder)
+    assert recorder.steps == [("Checking images", 6, 6)]
 
 
 def test_names_beside_the_labels_may_be_the_labels(tmp_path):
@@ -138,23 +130,11 @@ def test_mixed_modes_become_colours_and_gray_alone_stays_gray(tmp_path):
 
 
 def test_images_keep_their_order_and_progress_is_told(tmp_path):
-    class Heard:
-        def say(self, message):
-            pass
-
-        def progress(self, task, done, total):
-            self.told = (task, done, total)
-
     files = [str(save(tmp_path / f"{number}.png", picture(number))) for number in range(5)]
-    heard = Heard()
-    pixels = decoded(files, 6, 3, reporter=heard)
+    recorder = Recorder()
+    pixels = decoded(files, 6, 3, reporter=recorder)
     assert all((pixels[row] == decode(file, 6, 6)).all() for row, file in enumerate(files))
-    assert heard.told == ("Decoding images", 5, 5)
-
-
-def opening_npz(path, **arrays):
-    np.savez(path, **arrays)
-    return path
+    assert recorder.steps == [("Decoding images", 5, 5)]
 
 
 @pytest.mark.parametrize("name", ["nowhere", "x.xyz", "a" * 5000])
@@ -170,7 +150,7 @@ def test_a_folder_of_paths_is_for_tables_of_them(tmp_path):
     import pyarrow.parquet as pq
 
     class_folders(tmp_path / "data")
-    rows = opening_npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
+    rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
     (tmp_path / "x.csv").write_text("a,label\n1,x\n")
     picture_bytes = (tmp_path / "data" / "cat" / "0.png").read_bytes()
     pq.write_table(pa.table({"image": [picture_bytes], "label": [0]}), tmp_path / "x.parquet")
@@ -181,7 +161,7 @@ def test_a_folder_of_paths_is_for_tables_of_them(tmp_path):
 
 def test_columns_to_ignore_are_those_of_tables_of_numbers(tmp_path):
     class_folders(tmp_path / "data")
-    rows = opening_npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
+    rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
     (tmp_path / "data" / "x.csv").write_text("path,label,a\ncat/0.png,x,1\n")
     for path in (tmp_path / "data", rows, tmp_path / "data" / "x.csv"):
         with pytest.raises(DataError, match=r"--ignore a is for tables of numbers, and .* is none: leave it out"):
@@ -213,7 +193,7 @@ def test_data_to_predict_on_need_no_labels(tmp_path):
     assert set(own.labels.tolist()) == {-1}
     (tmp_path / "data" / "x.csv").write_text("path\nloose.png\n")
     assert open_dataset(tmp_path / "data" / "x.csv", labelled=False).ids == ("loose.png",)
-    rows = opening_npz(tmp_path / "x.npz", features=np.ones((3, 2)))
+    rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)))
     assert open_dataset(rows, labelled=False).features.shape == (3, 2)
     with pytest.raises(DataError, match="has no column `label`"):
         open_dataset(tmp_path / "data" / "x.csv")
