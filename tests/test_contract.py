@@ -1,4 +1,4 @@
-"""What every method promises, for every entry of METHODS: a new method is covered by its line in the table."""
+"""Requirements on every method in METHODS; a new entry is covered automatically."""
 
 import copy
 import math
@@ -33,8 +33,8 @@ every_method = pytest.mark.parametrize("name", METHODS)
 
 SEMI_SUPERVISED = {"self", "self+tnlpad", "dividemix", "dividemix+tnlpad"}
 TWO_NETWORKS = {"coteaching", "coteaching_plus", "jocor", "cnlcu", "cnlcu_hard"}
-ASKED_FOR_TWO = dict.fromkeys([*TWO_NETWORKS, "dividemix", "dividemix+tnlpad"], (0, 1))
-ASKED_FOR_TWO |= dict.fromkeys(["self", "self+tnlpad"], (0, 0))  # the teacher starts as the student does
+BUILDS = dict.fromkeys([*TWO_NETWORKS, "dividemix", "dividemix+tnlpad"], (0, 1))
+BUILDS |= dict.fromkeys(["self", "self+tnlpad"], (0, 0))  # the teacher starts with the student's weights
 NEED_NO_RATE = {"standard", "standard_2x", "adacorr", "tnlpad", *SEMI_SUPERVISED}
 
 
@@ -65,7 +65,7 @@ def test_it_says_which_networks_to_judge(name):
 
 
 @every_method
-def test_two_networks_start_apart_and_one_is_enough_for_the_others(name):
+def test_the_networks_that_a_method_builds(name):
     asked = []
 
     def network(k):
@@ -73,7 +73,7 @@ def test_two_networks_start_apart_and_one_is_enough_for_the_others(name):
         return perceptron(k)
 
     build(name, setup_for(blobs(), network=network))
-    assert tuple(asked) == ASKED_FOR_TWO.get(name, (0,))
+    assert tuple(asked) == BUILDS.get(name, (0,))
 
 
 @every_method
@@ -122,7 +122,7 @@ def test_it_touches_no_global_random_generator(name):
 
 @every_method
 @pytest.mark.parametrize("after", [1, 3, 5])
-def test_a_reloaded_run_goes_on_bit_for_bit(name, after):
+def test_a_reloaded_run_continues_bit_for_bit(name, after):
     problem = blobs()
     method = build(name, setup_for(problem))
     train(method, problem, after)
@@ -137,7 +137,7 @@ def test_a_reloaded_run_goes_on_bit_for_bit(name, after):
 
 
 @every_method
-def test_a_run_reloaded_within_an_epoch_goes_on_bit_for_bit(name):
+def test_a_run_reloaded_within_an_epoch_continues_bit_for_bit(name):
     problem = blobs()
     method = build(name, setup_for(problem))
     train(method, problem, 5)
@@ -157,12 +157,12 @@ def test_a_run_reloaded_within_an_epoch_goes_on_bit_for_bit(name):
 
 @every_method
 def test_loading_writes_in_place(name):
-    """A captured graph knows tensors by their address."""
+    """A captured graph refers to tensors by address."""
     problem = blobs()
     method = build(name, setup_for(problem))
     train(method, problem, 2)
     addresses = [tensor.data_ptr() for tensor in reachable_tensors(method)]
-    # The decomposition lets torch replace the momentum of its parts.
+    # Loading replaces the momentum tensors of the decomposition's parts.
     decompositions = [each for each in method.optimizers if isinstance(each, Decomposition)]
     assert bool(decompositions) == name.endswith("tnlpad")
     parts = [buffers for each in decompositions for buffers in each.base.state.values()]
@@ -192,7 +192,7 @@ def test_judging_leaves_the_weights_as_they_were(name):
 
 
 def reachable_tensors(root):
-    """Every tensor that can be reached from a method, however deep, closures included."""
+    """Return every tensor that can be reached from a method, including through closures."""
     found, open_ends, known = [], [root], set()
     while open_ends:
         value = open_ends.pop()
@@ -211,7 +211,7 @@ def reachable_tensors(root):
     return found
 
 
-def test_neither_setup_nor_batch_has_a_place_for_clean_labels():
+def test_setup_and_batch_have_no_field_for_clean_labels():
     names = ["network", "sgd", "labels", "num_classes", "epochs", "noise_rate", "generator", "source"]
     assert [field.name for field in fields(Setup)] == names
     assert [field.name for field in fields(Batch)] == ["index", "images", "labels"]
@@ -227,7 +227,7 @@ def test_clean_labels_are_out_of_reach(name):
     held = [tensor for tensor in reachable_tensors(method) if tensor.shape == problem.clean.shape]
     assert not any(torch.equal(tensor, problem.clean) for tensor in held)
     assert torch.equal(setup.labels, problem.given)
-    # The search does find what is there.
+    # The search finds a hidden tensor.
     method.hidden = {"deep": [lambda: problem.clean]}
     assert any(tensor is problem.clean for tensor in reachable_tensors(method))
 
@@ -235,10 +235,10 @@ def test_clean_labels_are_out_of_reach(name):
 @every_method
 @pytest.mark.parametrize("size", [1, 2, 30])
 def test_short_batches(name, size):
-    """256 samples in batches of 30 leave 16; a batch of one cannot be normalised by itself, see `forward`."""
+    """256 samples in batches of 30 leave 16; BatchNorm cannot normalise a batch of one, see `forward`."""
     problem = blobs(samples=16 if size < 3 else 256)
     for batchnorm in (False, True):
-        # Small steps: one label at a time, a third of them wrong, and statistics that a batch of one never updates.
+        # A small learning rate: a third of the labels are wrong, and a batch of one never updates BatchNorm statistics.
         method = build(name, setup_for(problem, batchnorm=batchnorm, sgd={"lr": 0.01, "momentum": 0.5}))
         before = weights(method)
         assert all(math.isfinite(loss) for loss in train(method, problem, 5, size=size))
@@ -284,14 +284,14 @@ def test_extreme_noise_rates(name, noise_rate):
     method = build(name, setup_for(problem, noise_rate=noise_rate))
     assert all(math.isfinite(loss) for loss in train(method, problem, 5))
     assert all(value.isfinite().all() for value in weights(method))
-    # Co-teaching+ picks among the disputed, and the semi-supervised ones find out by themselves.
+    # Co-teaching+ selects among disagreements, and the semi-supervised methods do not use the rate.
     if noise_rate == 0 and name not in {"coteaching_plus", *SEMI_SUPERVISED}:
         assert all(selection.all() for selection in method.selections.values())
 
 
 @every_method
 def test_an_epoch_begins_in_training_mode(name):
-    """However someone left the networks who looked at them."""
+    """Even if the networks were left in evaluation mode."""
     method, networks = build(name, setup_for(blobs(), batchnorm=True)), []
     for judged in method.judged.values():
         with judged() as network:
@@ -304,7 +304,7 @@ def test_an_epoch_begins_in_training_mode(name):
 
 @pytest.mark.parametrize("name", sorted({"sigua"} | TWO_NETWORKS))
 def test_an_epoch_begins_with_nothing_picked(name):
-    """A loader may show some samples in one epoch and others in the next."""
+    """A loader may return different samples in every epoch."""
     problem = blobs()
     method = build(name, setup_for(problem))
     train(method, problem, 1)
@@ -314,17 +314,17 @@ def test_an_epoch_begins_with_nothing_picked(name):
 
 
 @every_method
-def test_who_needs_a_noise_rate_says_so(name):
+def test_a_missing_noise_rate_is_an_error(name):
     setup = setup_for(blobs(), noise_rate=None)
     if name in NEED_NO_RATE:
         build(name, setup)
     else:
-        with pytest.raises(ValueError, match=f"{name} needs to know the share of wrong labels"):
+        with pytest.raises(ValueError, match=f"{name} needs .*noise_rate="):
             build(name, setup)
 
 
 class NoHostCopy(TorchFunctionMode):
-    """Refuses the calls that read a CPU tensor's memory directly and reach no operation."""
+    """Refuses calls that read a CPU tensor's memory without a dispatched operation."""
 
     REFUSED = (Tensor.tolist, Tensor.numpy, Tensor.cpu, Tensor.__array__)
 
@@ -378,7 +378,7 @@ def test_a_step_never_waits_for_the_host(name):
 
 @every_method
 def test_a_step_does_not_depend_on_the_clock(name):
-    """A replayed graph would not see it: what changes goes into tensors, in begin_epoch."""
+    """A replayed graph does not read the clock: begin_epoch writes changes into tensors."""
     problem = blobs()
     method, twin = (build(name, setup_for(problem)) for _ in range(2))
     for epoch in range(1, 7):
@@ -420,7 +420,7 @@ def test_the_watch_lets_pass_what_has_a_fixed_shape():
 
 
 def accuracy(method, problem):
-    """On clean test labels, the mean over the networks that the method reports."""
+    """Return the accuracy on clean test labels, averaged over the reported networks."""
     shares = []
     for name in method.reported:
         with method.judged[name]() as network, torch.no_grad():
@@ -433,7 +433,7 @@ LEARNING = {
     "coteaching_plus": {"init_epoch": 6},
     "adacorr": {"start_epoch": 4, "update_epoch": 5},
 }
-# Co-teaching+ learns from disputed samples only, and of those most have a wrong label before long.
+# Co-teaching+ learns from disagreements only, most of which soon have a wrong label.
 THRESHOLDS = dict.fromkeys(METHODS, 0.93) | {"coteaching_plus": 0.8}
 
 
@@ -489,7 +489,7 @@ def replay_beside_an_eager_twin(name):
 
 
 def beside(function):
-    """On a stream of its own, as steps before a capture have to be."""
+    """Run on a separate stream, as steps before a capture must be."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

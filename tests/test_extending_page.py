@@ -1,4 +1,4 @@
-"""docs/extending.md: its method, its commands and its noise work as they stand, and its links lead on."""
+"""The code and the commands of docs/extending.md work as printed, and its links exist."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def start(line):
-    """A command of the page. A file that is the command needs a process, the package's own does not."""
+    """Run a command of the page: `tnlpad` in this process, a Python file in its own."""
     program, *words = shlex.split(line)
     if program == "tnlpad":
         result = asked(*words)
@@ -64,13 +64,13 @@ def test_a_method_in_a_file_goes_through_the_commands(folder):
     ]
 
 
-def test_its_loss_is_what_it_says(monkeypatch):
-    monkeypatch.setitem(METHODS, "gce", None)  # taken out again at the end
+def test_its_loss_by_hand(monkeypatch):
+    monkeypatch.setitem(METHODS, "gce", None)  # removed again at the end
     names = {"__name__": "gce"}
     exec(compile(METHOD, "gce.py", "exec"), names)
 
     def uniform(_):
-        """A network that finds every one of its four classes equally likely, until it has learnt."""
+        """Return a network that predicts its four classes with equal probability at first."""
         network = torch.nn.Linear(3, 4)
         for parameter in network.parameters():
             torch.nn.init.zeros_(parameter)
@@ -94,7 +94,7 @@ def test_its_loss_is_what_it_says(monkeypatch):
     assert losses[1] < losses[0]
 
 
-def test_a_network_of_ones_own(folder):
+def test_a_custom_network(folder):
     (folder / "tiny.py").write_text(NETWORK)
     (line,) = re.findall(r"`(python tiny\.py .*?)`", PAGE.read_text())
     start(line)
@@ -102,7 +102,7 @@ def test_a_network_of_ones_own(folder):
     assert summary["config"]["network"] == "tiny"
 
 
-def test_noise_of_ones_own(folder):
+def test_custom_noise(folder):
     exec(compile(LABELS, "extending.md", "exec"), {})
     for line in WITH_NOISE:
         start(line)
@@ -112,7 +112,7 @@ def test_noise_of_ones_own(folder):
     assert (folder / "transition.png").exists()
 
 
-def test_links_lead_somewhere():
+def test_links_exist():
     links = re.findall(r"\]\(([^)#]+)", PAGE.read_text())
     assert len(links) > 3
     for target in links:

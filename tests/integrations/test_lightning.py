@@ -54,7 +54,7 @@ def decomposition(model, **options):
 
 
 class Resumable:
-    """Batches in order, from where the last iteration stopped when resumed in the middle."""
+    """Batches in order that resume in the middle of an epoch."""
 
     def __init__(self):
         self.batches, self.position = batches(), 0
@@ -119,7 +119,7 @@ def trainer(folder, *callbacks, epochs=EPOCHS, **options):
 
 
 def by_hand(accumulate=1):
-    """The same training without Lightning: σ as a state dict, and the optimizer."""
+    """Train without Lightning; return σ as a state dict, and the optimizer."""
     model = network()
     optimizer = decomposition(model)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
@@ -147,7 +147,7 @@ def test_it_trains_as_a_loop_by_hand_does_and_leaves_sigma(tmp_path, manual, acc
     expected, optimizer = by_hand(accumulate)
     assert_same(module.network.state_dict(), expected)
     assert optimizer.epoch == EPOCHS
-    assert optimizer.norms()["gamma"] > 0.01  # otherwise σ and w would be hard to tell apart
+    assert optimizer.norms()["gamma"] > 0.01  # otherwise σ and w would hardly differ
 
 
 def test_validation_test_and_prediction_see_sigma(tmp_path):
@@ -242,7 +242,7 @@ def test_a_checkpoint_saved_on_an_exception_is_sigma(tmp_path):
     assert not torch.equal(module.at_failure["0.weight"], sigma)
 
 
-def test_the_error_that_came_first_is_the_one_shown(tmp_path):
+def test_the_first_error_is_shown(tmp_path):
     class Meddles(Classifier):
         def training_step(self, batch, index):
             with torch.no_grad():
@@ -254,8 +254,8 @@ def test_the_error_that_came_first_is_the_one_shown(tmp_path):
     assert caught.value.__context__ is None
 
 
-def test_a_batch_that_is_refused_ends_the_epoch_with_sigma(tmp_path):
-    """Lightning leaves out the rest of an epoch if the module's hook says -1; of that batch it calls no end."""
+def test_a_skipped_batch_ends_the_epoch_with_sigma(tmp_path):
+    """If the module's hook returns -1, Lightning skips the rest of the epoch, without the end hook of that batch."""
 
     class Refuses(Classifier):
         def on_train_batch_start(self, batch, index):
@@ -334,7 +334,7 @@ class WithoutOptimizers(Classifier):
         return []
 
 
-def test_it_says_that_there_is_nothing_to_do(tmp_path):
+def test_a_missing_decomposition_is_an_error(tmp_path):
     plain = Classifier(optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1))
     with pytest.raises(RuntimeError, match=r"Classifier \(SGD\)"):
         trainer(tmp_path).fit(plain, loader())

@@ -1,4 +1,4 @@
-"""The classifier in scikit-learn's hands: its estimator checks, pipelines and searches, and cleanlab on top."""
+"""The classifier under scikit-learn's estimator checks, in pipelines and searches, and with cleanlab."""
 
 import pickle
 from collections import Counter
@@ -28,7 +28,7 @@ def test_there_were_checks_to_pass():
 
 
 def blobs(samples=300, wrong=0.3):
-    """Three well separated classes; features, given labels, clean labels."""
+    """Return features, given and clean labels of three well separated classes."""
     features, clean = make_blobs(samples, centers=3, cluster_std=0.6, random_state=0)
     random = np.random.default_rng(1)
     flipped = random.random(samples) < wrong
@@ -36,7 +36,7 @@ def blobs(samples=300, wrong=0.3):
 
 
 def digits(wrong=0.4):
-    """Half of the digits to train on, with given labels; the other half to test on, with clean ones."""
+    """Return half of the digits with given labels, and the other half with clean ones."""
     features, labels = load_digits(return_X_y=True)
     train, test, given, clean = train_test_split(features, labels, train_size=900, random_state=0, stratify=labels)
     random = np.random.default_rng(1)
@@ -112,10 +112,10 @@ def small_convolution(shape, num_classes):
     )
 
 
-def test_images_and_a_network_of_one_s_own():
+def test_images_and_a_custom_network():
     train, given, test, clean = digits(wrong=0.2)
     images, unseen = (part.astype(np.uint8).reshape(-1, 1, 8, 8) for part in (train, test))
-    # 810 samples to train on: batches of 90 leave no batch of one sample, which BatchNorm could not bear.
+    # 810 samples to train on: batches of 90 leave no batch of one sample, on which BatchNorm fails.
     classifier = TnlpadClassifier(small_convolution, epochs=8, batch_size=101, random_state=0).fit(images, given)
     assert classifier.score(unseen, clean) > 0.85
     assert not classifier.module_.training
@@ -123,8 +123,8 @@ def test_images_and_a_network_of_one_s_own():
         classifier.predict(unseen[..., :7])
 
 
-def test_a_column_that_says_nothing_is_not_blown_up():
-    """Neither a constant, of which rounding makes a tiny spread, nor numbers whose spread is too small for one."""
+def test_a_constant_column_does_not_explode():
+    """Neither a constant, whose spread is a rounding error, nor numbers whose spread underflows."""
     features, given, _ = blobs()
     constant, tiny = np.full((300, 1), 0.1), np.arange(300)[:, None] * 1e-200
     assert constant.std() > 0
@@ -134,15 +134,15 @@ def test_a_column_that_says_nothing_is_not_blown_up():
     assert (found == expected).mean() > 0.9
 
 
-def test_numbers_far_from_zero_are_told_apart():
-    """As dates in seconds are; a single-precision mean would be off by more than they differ."""
+def test_numbers_far_from_zero_are_distinguished():
+    """Such as times in seconds: a single-precision mean would be off by more than they differ."""
     features, given, _ = blobs()
     near, far = (TnlpadClassifier(epochs=3, random_state=0).fit(features + offset, given) for offset in (0, 2e9))
     np.testing.assert_allclose(far.predict_proba(features + 2e9), near.predict_proba(features), atol=1e-3)
 
 
 def steep(shape, num_classes):
-    """A network whose loss is infinite, though nothing in it is."""
+    """Return a network with finite weights and an infinite loss."""
 
     class Steep(nn.Linear):
         def forward(self, samples):
@@ -170,8 +170,8 @@ def test_samples_are_predicted_and_validated_some_at_a_time(monkeypatch):
     assert data.validate(classifier.module_) == pytest.approx(validated)
 
 
-def test_what_is_used_unless_told_otherwise():
-    """What the benchmark chose, written out; the rest is said in the documentation of the class."""
+def test_the_defaults():
+    """The defaults chosen by the benchmark."""
     assert TnlpadClassifier().get_params() == {
         "module": None,
         "hidden": (128, 128),
@@ -215,13 +215,13 @@ def test_prediction_is_by_sigma(monkeypatch):
     features, given, _ = blobs(150)
     classifier = TnlpadClassifier(epochs=20, c2=2.0, random_state=0).fit(features, given)
     [parts] = optimizers[0]._parts
-    assert classifier.epoch_ == 20  # too few samples to choose an epoch by: the last is kept
+    assert classifier.epoch_ == 20  # too few samples to select an epoch: the last is kept
     assert torch.equal(classifier.module_[1].weight, parts.sigma[0])
     assert parts.gamma[0].norm() > 0.01
 
 
-def test_every_epoch_from_its_beginning_to_its_end(monkeypatch):
-    """Begun, trained at the rate of a cosine with fresh gradients, and judged by σ in evaluation mode."""
+def test_the_course_of_an_epoch(monkeypatch):
+    """Each epoch is started, trained at a cosine rate with fresh gradients, and evaluated with σ."""
     rates, counts, given, judged, modes = [], Counter(), {}, [], set()
 
     class Spy(module.Decomposition):
@@ -270,7 +270,7 @@ def test_every_epoch_from_its_beginning_to_its_end(monkeypatch):
 
 
 def test_no_batch_has_a_single_sample():
-    """Of nine samples in batches of at most four; each is trained on once."""
+    """Nine samples in batches of at most four, each used once."""
     data = module._Data(torch.zeros(20, 1), torch.zeros(20), torch.arange(5, 14), torch.arange(5))
     batches = data.batches(4)
     assert [len(batch) for batch in batches] == [3, 3, 3]
@@ -278,7 +278,7 @@ def test_no_batch_has_a_single_sample():
 
 
 @pytest.mark.parametrize(("samples", "held_back"), [(200, 20), (199, 0)])
-def test_how_many_samples_it_takes_to_choose_by(samples, held_back):
+def test_the_minimum_number_of_validation_samples(samples, held_back):
     classifier = TnlpadClassifier()
     classifier.classes_ = np.arange(2)
     train, validation = classifier._split(np.arange(samples) % 2, seed=0)
@@ -293,7 +293,7 @@ def test_the_epoch_is_chosen_by_validation_accuracy_and_then_by_loss(monkeypatch
     assert TnlpadClassifier(epochs=5, random_state=0).fit(features, given).epoch_ == 3
 
 
-def test_an_epoch_is_chosen_also_where_none_gets_anything_right(monkeypatch):
+def test_an_epoch_is_chosen_even_if_all_accuracies_are_zero(monkeypatch):
     seen = iter([(0.0, -3.0), (0.0, -2.0)])
     monkeypatch.setattr(module._Data, "validate", lambda self, network: next(seen))
     features, given, _ = blobs()
@@ -314,7 +314,7 @@ def test_the_network_is_that_of_the_chosen_epoch(monkeypatch):
     assert torch.equal(classifier.module_[1].weight, states[1])
 
 
-def test_validation_measures_what_it_says():
+def test_validation_returns_accuracy_and_negative_loss():
     samples, labels = torch.eye(3), torch.tensor([0, 1, 1])
     data = module._Data(samples, labels, torch.tensor([0]), torch.tensor([1, 2]))
     accuracy, minus_loss = data.validate(nn.Identity())
@@ -324,7 +324,7 @@ def test_validation_measures_what_it_says():
     assert minus_loss == pytest.approx(-((log_sum - 1) + log_sum) / 2)
 
 
-def test_held_back_samples_keep_the_shares_of_the_classes_and_are_not_trained_on():
+def test_held_out_samples_are_stratified_and_not_trained_on():
     classifier = TnlpadClassifier(validation_fraction=0.2)
     classifier.classes_ = np.arange(2)
     labels = np.repeat([0, 1], [200, 50])
@@ -355,7 +355,7 @@ def test_there_may_be_more_classes_than_samples_on_one_side(fraction, sizes):
         ({"module": steep}, "inf in epoch 1"),
     ],
 )
-def test_what_cannot_work_is_refused(options, message):
+def test_invalid_parameters_are_refused(options, message):
     features, given, _ = blobs(60)
     with pytest.raises(ValueError, match=message):
         TnlpadClassifier(**{"epochs": 3, **options}).fit(features, given)

@@ -1,4 +1,4 @@
-"""The callback under the real Hugging Face Trainer: a tiny text classifier from a configuration, without a download."""
+"""The callback under the real Hugging Face Trainer, with a tiny text classifier built without a download."""
 
 import json
 import sys
@@ -62,7 +62,7 @@ def decomposition(model, **options):
 
 
 class Watch(TrainerCallback):
-    """What the callbacks after ours find: the optimizer's epoch after every step, and whether the weights are σ."""
+    """Records the optimizer's epoch after every step, and whether the weights are σ, as seen by later callbacks."""
 
     def __init__(self):
         self.epochs, self.judged, self.between = [], [], []
@@ -200,8 +200,8 @@ def test_an_epoch_stopped_in_the_middle_of_a_step_ends_with_sigma(tmp_path):
 
 
 @pytest.mark.parametrize(("loaded", "evaluated"), [(False, True), (True, False)])
-def test_where_no_best_model_is_loaded_training_can_go_on_from_w(tmp_path, loaded, evaluated):
-    """Because nobody asked for it, or because training stopped before any was evaluated: σ is not all that there is."""
+def test_without_a_best_model_training_can_continue_from_w(tmp_path, loaded, evaluated):
+    """Because it was not requested, or because training stopped before the first evaluation."""
 
     class Stops(TrainerCallback):
         def on_step_end(self, args, state, control, **_):

@@ -1,4 +1,4 @@
-"""A small problem that the methods' tests share, and what they do with it. Those to calculate by hand: `tables`."""
+"""A small problem for the tests of the methods, and helpers to train on it. Problems to compute by hand: `tables`."""
 
 import io
 import math
@@ -15,7 +15,7 @@ from tnlpad.methods import METHODS, Method, Setup
 from tnlpad.methods.protocol import end_epoch
 from tnlpad.types import Batch, Clock
 
-# Settings that bring every phase of a method into a run of a few epochs.
+# Settings with which a run of a few epochs goes through every phase of a method.
 QUICK: dict[str, dict[str, object]] = {
     "coteaching": {"gradual_epochs": 3},
     "coteaching_plus": {"gradual_epochs": 3, "init_epoch": 2},
@@ -31,7 +31,7 @@ QUICK: dict[str, dict[str, object]] = {
     "dividemix+tnlpad": {"warmup_epochs": 2, "rampup_epochs": 2, "averaged_losses": 2},
 }
 
-# Those without which a run of two epochs would end before a method begins.
+# Settings that a run of two epochs needs so that the method starts in time.
 EARLY: dict[str, dict[str, object]] = {
     "coteaching_plus": {"init_epoch": 1},
     "adacorr": {"start_epoch": 0, "update_epoch": 0},
@@ -42,7 +42,7 @@ EARLY: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """Points in the plane with clean and given labels, and clean ones to test on."""
+    """Points in the plane with clean and given labels, and a clean test set."""
 
     points: Tensor
     clean: Tensor
@@ -53,7 +53,7 @@ class Problem:
 
 
 def blobs(samples: int = 256, num_classes: int = 4, noise_rate: float = 0.3, seed: int = 0) -> Problem:
-    """Classes around the corners of a polygon; wrong labels are uniform over the other classes."""
+    """Draw classes around the corners of a polygon; wrong labels are uniform over the other classes."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(count: int) -> tuple[Tensor, Tensor]:
@@ -89,9 +89,9 @@ def perceptron(seed: int, num_classes: int = 4, *, batchnorm: bool = False, dtyp
 
 
 class Points:
-    """Points to train on for methods that draw by themselves; an augmented point is moved a little, by steps of 1/50.
+    """A `Source` of training points; an augmented point is shifted by a few steps of 1/50.
 
-    It knows the points and nothing else of a problem. Those that are not at `index` are held out.
+    It holds no labels. Points that are not in `index` are held out.
     """
 
     def __init__(self, points: Tensor, index: Tensor | None = None):
@@ -116,7 +116,7 @@ class Points:
 
 
 def setup_for(problem: Problem, **changes: object) -> Setup:
-    """A perceptron for the problem; options of Setup, and `seed`, `batchnorm` and `dtype` of the networks."""
+    """Return a Setup with a perceptron; `changes` also takes `seed`, `batchnorm` and `dtype` of the network."""
     seed, batchnorm = changes.pop("seed", 0), changes.pop("batchnorm", False)
     dtype = changes.pop("dtype", torch.float32)
     options = {
@@ -139,13 +139,13 @@ def build(name: str, setup: Setup, **changes: object) -> Method:
 
 
 def batches(problem: Problem, epoch: int, size: int = 32) -> list[Batch]:
-    """One epoch in an order of its own, the last batch short if the size does not divide."""
+    """Return the shuffled batches of an epoch; the last one may be short."""
     order = torch.randperm(len(problem.given), generator=torch.Generator().manual_seed(epoch)).to(problem.given.device)
     return [Batch(index=i, images=problem.points[i], labels=problem.given[i]) for i in order.split(size)]
 
 
 def train(method: Method, problem: Problem, epochs: range | int, size: int = 32) -> list[float]:
-    """The loss of every step; epochs count from 1."""
+    """Train and return the loss of every step; epochs count from 1."""
     chosen = range(1, epochs + 1) if isinstance(epochs, int) else epochs
     losses = []
     for epoch in chosen:
@@ -158,14 +158,14 @@ def train(method: Method, problem: Problem, epochs: range | int, size: int = 32)
 
 @torch.no_grad()
 def noisy_accuracy(method: Method, problem: Problem) -> float:
-    """By the given labels; what a validation set would say, for methods that want to be told."""
+    """Return the accuracy by given labels, in place of a validation accuracy."""
     with method.judged[method.reported[0]]() as network:
         predicted = Points(problem.points).outputs(network).argmax(1)
     return (predicted == problem.given).double().mean().item()
 
 
 def weights(method: Method) -> list[Tensor]:
-    """A copy of everything a judged network holds, buffers included, network after network."""
+    """Return copies of all parameters and buffers of the judged networks."""
     values = []
     for name in method.judged:
         with method.judged[name]() as network:
@@ -174,12 +174,12 @@ def weights(method: Method) -> list[Tensor]:
 
 
 def same(first: list[Tensor], second: list[Tensor]) -> bool:
-    """Bit for bit."""
+    """Return whether the tensors are equal bit for bit."""
     return len(first) == len(second) and all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def two_plain_runs(problem: Problem, epochs: int) -> list[Tensor]:
-    """What Standard makes of the networks 0 and 1."""
+    """Train the networks 0 and 1 with Standard; return their weights."""
     values = []
     for k in range(2):
         network = setup_for(problem).network(k)
@@ -190,7 +190,7 @@ def two_plain_runs(problem: Problem, epochs: int) -> list[Tensor]:
 
 
 def saved_and_loaded(state: dict[str, Any]) -> dict[str, Any]:
-    """Through a file, as checkpoints go: plain tensors and numbers only."""
+    """Save and load a state as a checkpoint does, with tensors and numbers only."""
     torch.save(state, file := io.BytesIO())
     file.seek(0)
     return torch.load(file, weights_only=True)

@@ -1,4 +1,4 @@
-"""What the tests of SELF, DivideMix and their combinations with TNLPAD share."""
+"""Helpers for the tests of SELF, DivideMix and their combinations with TNLPAD."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ from tests.methods.problems import Problem, same, saved_and_loaded, setup_for, t
 from tnlpad.core.penalties import Constant
 from tnlpad.methods import Method, Setup
 
-# γ stays where it is, at 0, and nothing holds σ back: plain SGD.
+# γ stays 0 and σ is not penalised: plain SGD.
 HELD = {"gamma_update": "proximal", "sigma_constraint": False, "init": "zero"}
 
 
 def held_at_zero(config: type[Any]) -> type[Any]:
-    """The configuration of a combination with TNLPAD, with an infinite β2; to be used with `HELD`."""
+    """Return the configuration class with an infinite β2; use it with the options `HELD`."""
 
     class Held(config):
         def gamma_penalty(self, epochs: int) -> Constant:
@@ -27,7 +27,7 @@ def held_at_zero(config: type[Any]) -> type[Any]:
 
 
 def watched(networks: Mapping[str, nn.Module]) -> list[tuple[str, bool, bool, int]]:
-    """A list that grows with every pass: whose, whether in training mode, whether with gradients, how many images."""
+    """Return a list that records every pass: network, training mode, gradients enabled, number of images."""
     passes: list[tuple[str, bool, bool, int]] = []
     for name, network in networks.items():
         network.register_forward_hook(
@@ -38,8 +38,8 @@ def watched(networks: Mapping[str, nn.Module]) -> list[tuple[str, bool, bool, in
     return passes
 
 
-def assert_it_goes_on(make: Callable[[Setup], Method], problem: Problem, *, after: int, last: int, from_epoch: int):
-    """Saved after some epochs it is loaded by one that stands elsewhere, and both end with the same bits."""
+def assert_it_resumes(make: Callable[[Setup], Method], problem: Problem, *, after: int, last: int, from_epoch: int):
+    """Check that a state loaded by a method in another phase continues bit for bit."""
     method, fresh = (make(setup_for(problem, batchnorm=True, seed=seed)) for seed in (0, 9))
     train(method, problem, after)
     state = saved_and_loaded(method.state_dict())

@@ -1,4 +1,4 @@
-"""Problems to calculate by hand.
+"""Problems to compute by hand.
 
 With one-hot images sample i has the logits (weight[0, i], weight[1, i]). A sample of label 0 with logits (m, 0) has
 p = 1/(1 + e^−m) for its label: ln 9 → 0.9, ln 3 → 0.75, 0 → 0.5, −ln 3 → 0.25, and its loss moves m by (1 − p) per step
@@ -25,7 +25,7 @@ def table(margins: list[float]) -> nn.Linear:
 
 
 def table_setup(*margins: list[float], **changes: object) -> Setup:
-    """One table for each network; plain gradient descent of step 1, all labels 0, half of them assumed wrong."""
+    """Return a Setup with one table per network, learning rate 1, all labels 0, and a noise rate of 0.5."""
     options = {
         "network": lambda k: table(margins[k]),
         "sgd": {"lr": 1.0},
@@ -54,7 +54,7 @@ def one_step(method: Method, samples: int) -> float:
 
 
 def moved(network: nn.Module, margins: list[float]) -> list[float]:
-    """How far each sample's logit of class 0 has moved; that of class 1 moved the other way."""
+    """Return the change of each sample's logit of class 0; that of class 1 changed by the opposite."""
     weight = network.weight.detach()
     change = weight[0] - torch.tensor(margins)
     assert torch.allclose(weight[1], -change)

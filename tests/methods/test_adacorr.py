@@ -1,4 +1,4 @@
-"""AdaCorr's test and retro loss by hand, its calendar, and where it is plain training."""
+"""AdaCorr's test and retro loss by hand, its schedule, and its equivalence with plain training."""
 
 import math
 from dataclasses import replace
@@ -19,7 +19,7 @@ def begin(method, epoch_from_0):
 def test_a_label_is_replaced_if_another_is_clearly_likelier():
     probabilities = torch.tensor([[0.50, 0.41, 0.09], [0.50, 0.40, 0.10], [0.2, 0.7, 0.1], [0.0, 0.0, 0.0]])
     labels = torch.tensor([1, 1, 1, 2])
-    # 0.50/0.41 = 1.2195 and 0.50/0.40 = 1.25; the third keeps the winner, the fourth was never seen.
+    # 0.50/0.41 = 1.2195 and 0.50/0.40 = 1.25; the third keeps its class, the fourth was not seen yet.
     assert corrected(labels, probabilities, 1.22).tolist() == [1, 0, 1, 2]
     assert corrected(labels, 10 * probabilities, 1.21).tolist() == [0, 0, 1, 2]
 
@@ -46,7 +46,7 @@ def test_the_retro_loss_is_that_of_the_matrix_form():
     torch.testing.assert_close(retro_loss(log_p, soft.argmax(1), 0.9, 1e-4), expected)
 
 
-def test_the_calendar():
+def test_the_schedule():
     problem = blobs()
     method = build(
         "adacorr", setup_for(problem), start_epoch=3, update_epoch=4, remember_again_after=3, delta=1.2, window=2
@@ -64,7 +64,7 @@ def test_the_calendar():
         assert method.slot.tolist() == [epoch % 2]
     begin(method, 5)  # after epoch 4, the first that corrects
     assert torch.equal(method.labels, other)
-    assert torch.equal(method.remembered, own)  # as before epoch 3
+    assert torch.equal(method.remembered, own)  # stored before epoch 3
     method.predictions[torch.arange(256), :, own] = 1.23**2 * 1.001
     begin(method, 6)  # δ is 1.24 now: the corrected labels stay, and are remembered
     assert torch.equal(method.labels, other)
@@ -82,7 +82,7 @@ def test_labels_are_remembered_before_that_epochs_correction():
 
 
 def test_the_step_by_hand():
-    """The cross entropy is that of the corrected label, the retro loss that of the remembered one."""
+    """The cross entropy uses the corrected label, the retro loss the remembered one."""
     margins = [LN3, LN9]
     method = build(
         "adacorr", replace(table_setup(margins), epochs=2), start_epoch=0, update_epoch=0, rho=0.8, epsilon=0.1
@@ -131,7 +131,7 @@ def test_before_its_start_it_is_plain_training():
     assert not same(weights(method), weights(plain))
 
 
-def test_it_mends_labels_and_leaves_the_given_ones_alone():
+def test_it_corrects_labels_and_does_not_change_the_given_ones():
     problem = blobs(samples=512)
     setup = setup_for(problem, sgd={"lr": 0.05, "momentum": 0.9})
     method = build("adacorr", setup, start_epoch=3, update_epoch=4, window=3)

@@ -1,4 +1,4 @@
-"""CDR's rule by hand, and where it is plain training."""
+"""CDR's rule by hand, and its equivalence with plain training."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def parameter(values, gradient):
     return tensor
 
 
-def test_the_weights_that_matter_are_chosen_over_all_layers_together():
+def test_important_weights_are_selected_over_all_layers_together():
     first = parameter([[1.0, -2.0], [3.0, 0.1]], [[0.5, 0.5], [-0.1, 9.0]])  # |g·w| = 0.5, 1.0, 0.3, 0.9
     second = parameter([[4.0, 1.0]], [[-2.0, 0.2]])  # |g·w| = 8.0, 0.2
     mask_gradients([first, second], torch.tensor(0.5, dtype=torch.float64))  # ⌊0.5·6⌋ = 3: 8.0, 1.0, 0.9
@@ -78,7 +78,7 @@ def test_biases_and_normalisation_keep_their_gradient():
     assert count == 134  # ⌊0.7·(64 + 128)⌋
 
 
-def test_with_a_noise_rate_of_nought_it_is_plain_training():
+def test_with_a_noise_rate_of_zero_it_is_plain_training():
     problem = blobs()
     method, plain = build("cdr", setup_for(problem, noise_rate=0.0)), build("standard", setup_for(problem))
     train(method, problem, 3)
@@ -86,7 +86,7 @@ def test_with_a_noise_rate_of_nought_it_is_plain_training():
     assert same(weights(method), weights(plain))
 
 
-def test_the_share_is_there_at_once_unless_it_should_rise():
+def test_the_share_applies_at_once_or_rises_gradually():
     shares = {}
     for gradual in (1, 3):
         method = build("cdr", setup_for(blobs(), noise_rate=0.4), gradual_epochs=gradual)

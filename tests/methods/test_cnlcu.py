@@ -1,7 +1,4 @@
-"""CNLCU's bounds by hand, its memory, and where it is Co-teaching.
-
-Outlier factors of many lists at once against scikit-learn's, list by list.
-"""
+"""CNLCU's bounds by hand, its history, its equivalence with Co-teaching, and outlier factors against scikit-learn."""
 
 import math
 
@@ -27,7 +24,7 @@ def test_the_soft_bound_by_hand():
     assert score.item() == pytest.approx(0.593812, abs=1e-6)
 
 
-def test_the_soft_bound_leaves_gaps_out_and_stops_at_nought():
+def test_the_soft_bound_ignores_gaps_and_stops_at_zero():
     present = torch.tensor([[True, False], [True, False]])
     score = soft_scores(torch.tensor([[1.0, 7.0], [0.01, 7.0]]), present, torch.tensor([0, 0]), torch.tensor(0.5))
     bonus = 0.5 * (1 + 0.5 * math.log(2)) / (1 - 0.5)
@@ -53,7 +50,7 @@ def test_the_hard_bound_by_hand_with_an_outlier():
     assert score.tolist() == pytest.approx([1.2 - bonus])
 
 
-def test_the_bonus_falls_linearly_to_nought():
+def test_the_bonus_falls_linearly_to_zero():
     assert [annealed(epoch, 5) for epoch in (1, 2, 3, 4, 5, 6)] == pytest.approx([1, 0.75, 0.5, 0.25, 0, 0])
     assert [annealed(epoch, 1) for epoch in (1, 2)] == [1, 0]
     assert annealed(1, 0) == 1
@@ -66,7 +63,7 @@ def test_the_bonus_falls_linearly_to_nought():
 
 
 @pytest.mark.parametrize("name", ["cnlcu", "cnlcu_hard"])
-def test_the_memory_belongs_to_samples_not_to_places(name):
+def test_the_history_belongs_to_samples_not_to_positions(name):
     problem = blobs(samples=64)
     method = build(name, setup_for(problem, noise_rate=0.0, sgd={"lr": 0.0}), window=3)
     train(method, problem, 2, size=16)  # in another order every epoch
@@ -82,19 +79,19 @@ def test_the_memory_belongs_to_samples_not_to_places(name):
     assert not any(tensor.any() for tensor in (method.history, method.seen, method.picks))
 
 
-def test_only_what_a_network_picks_itself_counts():
+def test_only_a_networks_own_selections_count():
     problem = blobs()
     method = build("cnlcu", setup_for(problem, noise_rate=0.5), gradual_epochs=1)
     train(method, problem, 1)
     for k, name in enumerate(("first", "second")):
         assert torch.equal(method.picks[k], method.selections[name].long())
-    assert method.picks.sum() == len(problem.given)  # a half each
+    assert method.picks.sum() == len(problem.given)  # half of the samples per network
 
 
 def test_equal_scores_keep_the_order_of_the_dataset():
     margins = [0.1, 0.2, 0.3, 0.4]
     setup = table_setup(margins, margins)
-    method = build("cnlcu", setup, sigma2=0.9, gradual_epochs=1)  # every score is cut at nought
+    method = build("cnlcu", setup, sigma2=0.9, gradual_epochs=1)  # every score is clamped to zero
     clock = Clock(epoch=1, epochs=1)
     method.begin_epoch(clock)
     index = torch.tensor([3, 1, 2, 0])
@@ -173,7 +170,7 @@ def test_values_that_nearly_coincide_have_scikit_learns_factors():
     np.testing.assert_allclose(factors, [oracle(row)[0] for row in rows], rtol=1e-6)
 
 
-def test_gaps_do_not_count():
+def test_outliers_ignore_gaps():
     generator = np.random.default_rng(0)
     rows = generator.exponential(size=(40, 8))
     counts = generator.integers(3, 9, size=40)
@@ -191,6 +188,6 @@ def test_equal_values_are_no_outliers():
     assert not outliers(torch.ones(2, 7), torch.ones(2, 7, dtype=torch.bool)).any()
 
 
-def test_a_value_far_from_the_others_is_one():
+def test_a_value_far_from_the_others_is_an_outlier():
     row = torch.tensor([[1.0, 1.1, 9.0, 1.25, 1.45]])
     assert outliers(row, torch.ones(1, 5, dtype=torch.bool)).tolist() == [[False, False, True, False, False]]

@@ -1,4 +1,4 @@
-"""Co-teaching by hand, and where it is two plain runs."""
+"""Co-teaching by hand, and its equivalence with two plain runs."""
 
 import math
 
@@ -12,10 +12,10 @@ from tnlpad.types import Clock
 FIRST, SECOND = [LN9, LN3, 0.0, -LN3], [-LN3, LN3, LN9, 0.0]
 
 
-def test_each_learns_from_what_the_other_picked():
+def test_each_learns_from_what_the_other_selected():
     method = build("coteaching", table_setup(FIRST, SECOND), gradual_epochs=1)
     loss = one_step(method, 4)
-    # The first picks samples 0 and 1, the second 1 and 2. A sample's logit moves by (1 − p)/2, a mean over two.
+    # The first selects samples 0 and 1, the second 1 and 2. A sample's logit moves by (1 − p)/2, a mean over two.
     assert method.selections["first"].tolist() == [True, True, False, False]
     assert method.selections["second"].tolist() == [False, True, True, False]
     first, second = method.networks
@@ -32,7 +32,7 @@ def test_forgetting_nothing_it_is_two_plain_runs():
     assert same(weights(method), two_plain_runs(problem, 3))
 
 
-def test_the_selection_starts_anew_every_epoch():
+def test_the_selection_is_cleared_every_epoch():
     problem = blobs()
     method = build("coteaching", setup_for(problem, noise_rate=0.5), gradual_epochs=2)
     train(method, problem, 1)

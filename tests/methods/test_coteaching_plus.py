@@ -1,4 +1,4 @@
-"""Co-teaching+ by hand, and where it is Co-teaching."""
+"""Co-teaching+ by hand, and its equivalence with Co-teaching."""
 
 import math
 
@@ -11,10 +11,10 @@ from tests.methods.tables import LN3, LN9, moved, one_step, table_setup
 FIRST, SECOND = [LN9, LN3, -LN3, -LN9], [-LN3, LN3, LN3, LN9]
 
 
-def test_each_learns_from_what_the_other_picked_among_the_disputed():
+def test_each_learns_from_the_disagreements_that_the_other_selected():
     method = build("coteaching_plus", table_setup(FIRST, SECOND), init_epoch=0, gradual_epochs=1)
     loss = one_step(method, 4)
-    # Of three disputed samples ⌊1.5⌋ = 1 is kept: sample 0 by the first network, sample 3 by the second.
+    # Of three samples in disagreement ⌊1.5⌋ = 1 is kept: sample 0 by the first network, sample 3 by the second.
     assert method.selections["first"].tolist() == [True, False, False, False]
     assert method.selections["second"].tolist() == [False, False, False, True]
     first, second = method.networks
@@ -23,7 +23,7 @@ def test_each_learns_from_what_the_other_picked_among_the_disputed():
     assert loss == pytest.approx((-math.log(0.1) - math.log(0.25)) / 2)
 
 
-def test_a_single_disputed_sample_is_kept():
+def test_a_single_disagreement_is_kept():
     first, second = [LN9, LN3, LN3], [LN9, LN3, -LN3]
     method = build("coteaching_plus", table_setup(first, second), init_epoch=0, gradual_epochs=1)
     one_step(method, 3)
@@ -58,7 +58,7 @@ def test_a_negative_start_is_refused():
         build("coteaching_plus", setup_for(blobs()), init_epoch=-1)
 
 
-def test_a_run_that_would_be_coteaching_to_its_end_is_refused():
+def test_a_run_of_plain_coteaching_only_is_refused():
     setup = setup_for(blobs())
     build("coteaching_plus", setup, init_epoch=setup.epochs - 1)
     with pytest.raises(ValueError, match=f"init_epoch={setup.epochs}: all {setup.epochs} epochs"):

@@ -67,7 +67,7 @@ def test_dropping_gamma_where_there_is_no_momentum():
 
 
 def test_an_epoch_is_trained_in_training_mode():
-    """Whoever looked at the network in between."""
+    """Even if the network was evaluated in between."""
     for config in (None, TnlpadConfig()):
         one = learner(config, batchnorm=True)
         one.network.eval()
@@ -75,7 +75,7 @@ def test_an_epoch_is_trained_in_training_mode():
         assert all(layer.training for layer in one.network.modules())
 
 
-def test_beginning_the_decomposition_anew():
+def test_restarting_the_decomposition():
     decomposed = learner(TnlpadConfig())
     descend(decomposed)
     descend(decomposed)
@@ -88,8 +88,8 @@ def test_beginning_the_decomposition_anew():
     assert decomposed.optimizer.epoch == 1
 
 
-def test_forgetting_momentum_is_starting_afresh():
-    """In place: a step after it is the first step of a new optimizer."""
+def test_resetting_momentum():
+    """In place: the next step equals the first step of a new optimizer."""
     for config in (None, TnlpadConfig(init="zero")):
         used, fresh = learner(config), learner(config)
         descend(used)
@@ -108,7 +108,7 @@ def states(which):
     return getattr(which.optimizer, "base", which.optimizer).state.values()
 
 
-def test_anything_but_zero():
+def test_any_nonzero():
     assert not any_nonzero([])
     assert not any_nonzero([torch.zeros(2), torch.zeros(3)])
     assert any_nonzero([torch.zeros(2), torch.tensor([0.0, -1.0])])

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tests.methods.problems import Points, batches, blobs, build, same, setup_for, train, two_plain_runs
-from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
+from tests.methods.semi_supervised import HELD, assert_it_resumes, held_at_zero, watched
 from tnlpad.core.penalties import PowerDecay
 from tnlpad.methods.coteaching import NAMES
 from tnlpad.methods.dividemix import (
@@ -65,7 +65,7 @@ def test_a_warm_up_of_one_epoch_is_decomposed():
     assert all(learner.decomposed for learner in method.learners)
 
 
-def test_decomposed_all_along_it_needs_no_warm_up():
+def test_decomposed_throughout_it_needs_no_warm_up():
     problem = blobs()
     method = build("dividemix+tnlpad", setup_for(problem), warmup_epochs=0, decompose_in="all")
     train(method, problem, 2)
@@ -73,7 +73,7 @@ def test_decomposed_all_along_it_needs_no_warm_up():
 
 
 def test_the_warm_up_is_plain_training_of_both():
-    """Of the networks 0 and 1, each as Standard would."""
+    """Networks 0 and 1 are trained as by Standard."""
     problem = blobs()
     method = build("dividemix", setup_for(problem))
     train(method, problem, 2)
@@ -82,7 +82,7 @@ def test_the_warm_up_is_plain_training_of_both():
     assert all(learnt.all() for learnt in method.selections.values())
 
 
-def test_the_warm_up_may_hold_predictions_back():
+def test_the_warm_up_may_penalise_confident_predictions():
     problem = blobs()
     confident, held_back = (
         build("dividemix", setup_for(problem), warmup_entropy=entropy, warmup_epochs=5) for entropy in (False, True)
@@ -123,7 +123,7 @@ def test_each_network_takes_the_split_of_the_other():
         assert set(table[:, start + 5].tolist()) <= set((~labelled).nonzero().flatten().tolist())
 
 
-def test_samples_that_are_held_out_have_no_part_in_it():
+def test_held_out_samples_are_not_used():
     problem = blobs()
     index = torch.randperm(256, generator=torch.Generator().manual_seed(0))[:100]
     held_out = torch.ones(256, dtype=torch.bool).index_fill(0, index, False)
@@ -159,7 +159,7 @@ def test_the_mixing_weight_is_from_beta_and_at_least_a_half():
 
 
 def by_hand(method, k, images, labelled, order, weight, lambda_u):
-    """The loss of one network's step, row by row from the paper's words."""
+    """Compute the loss of one network's step row by row, as the paper describes it."""
     own, other = method.learners[k].network, method.learners[1 - k].network
     rows = len(images) // 4
     p_own, p_other = own(images).softmax(1), other(images).softmax(1)
@@ -201,7 +201,7 @@ def test_a_step_by_hand():
         )
         order, weight = mix[:, 5 * k : 5 * k + 4].flatten().argsort(), mix[0, 5 * k + 4]
         expected.append(by_hand(method, k, images, x.squeeze(1), order, weight, lambda_u=25 * 2 / 4))
-        if k == 0:  # the first network takes its step before the second asks it
+        if k == 0:  # the first network is updated before it predicts for the second
             optimizer = method.learners[0].optimizer
             optimizer.zero_grad()
             expected[0].backward()
@@ -218,8 +218,8 @@ def test_a_step_by_hand():
     assert method.rows.place.item() == 3
 
 
-def test_who_is_asked_for_what_in_which_mode():
-    """The one that learns guesses in training mode, by 4B views at once; the other in evaluation mode, by 2B."""
+def test_forward_passes_and_their_modes():
+    """The training network predicts 4B views in training mode, the other one 2B views in evaluation mode."""
     problem = blobs()
     method = mixing(setup_for(problem, batchnorm=True))
     asked = watched({name: learner.network for name, learner in zip(NAMES, method.learners, strict=True)})
@@ -232,7 +232,7 @@ def test_who_is_asked_for_what_in_which_mode():
 
 
 def test_guessing_counts_as_four_passes_in_the_statistics():
-    """As the public code makes them; mixed images, which vary less, would fill the half of them and not a quarter."""
+    """As in the public code. Otherwise mixed images, which vary less, would make up half of the statistics."""
     problem = blobs()
     method = mixing(setup_for(problem, batchnorm=True))
     network, seen = method.learners[0].network, []
@@ -257,7 +257,7 @@ def test_the_unlabelled_term_ramps_up_from_step_to_step():
 
 
 def test_the_ramp_goes_on_from_epoch_to_epoch():
-    """Of 4 epochs, the first of which is the third of the run."""
+    """Over 4 epochs, starting with the third epoch of the run."""
     problem, seen = blobs(), []
     method = build("dividemix", setup_for(problem), rampup_epochs=4)
     mix = method._mix
@@ -269,8 +269,8 @@ def test_the_ramp_goes_on_from_epoch_to_epoch():
 
 
 @pytest.mark.parametrize("wiring", [{}, {"decompose_in": "all"}])
-def test_in_reduced_precision_no_network_is_asked_with_weights_that_are_gone(wiring):
-    """Torch may keep casts of weights within an autocast block: a step gives the same with and without."""
+def test_in_reduced_precision_no_outdated_weights_are_used(wiring):
+    """A step gives the same result whether or not autocast caches casts of weights."""
     problem, curves = blobs(), []
     for cached in (True, False):
         method = build("dividemix+tnlpad", setup_for(problem), **wiring)
@@ -318,7 +318,7 @@ def test_after_the_warm_up_sigma_is_the_network():
     for learner, kept in zip(method.learners, sigma, strict=True):
         assert learner.optimizer is learner.plain
         assert torch.equal(learner.network[0].weight, kept[0])
-        # What the network guesses with, and goes on from, are statistics of σ: of the 64 points that Points takes.
+        # The BatchNorm statistics are those of σ, over the 64 points that Points uses.
         seen = learner.network[0](problem.points[:64])
         torch.testing.assert_close(learner.network[1].running_mean, seen.mean(0))
         torch.testing.assert_close(learner.network[1].running_var, seen.var(0))
@@ -327,7 +327,7 @@ def test_after_the_warm_up_sigma_is_the_network():
     assert not torch.allclose(method.learners[0].network[1].running_mean, of_w, atol=0.01)
 
 
-def test_decomposed_all_along_sigma_or_w_is_asked():
+def test_decomposed_throughout_sigma_or_w_is_used():
     problem = blobs()
     curves = {}
     for wiring in ({}, {"split_with": "w"}, {"guess_with": "w"}):
@@ -374,7 +374,7 @@ def test_w_may_be_judged():
 
 
 def test_w_may_choose_the_epoch_for_sigma():
-    """As in the paper's authors' code, where the one that is shipped is still σ."""
+    """As in the authors' code; σ is still shipped."""
     problem = blobs()
     usual, by_w = (
         build("dividemix+tnlpad", setup_for(problem), **judging) for judging in ({}, {"judge_by": "sigma_chosen_by_w"})
@@ -392,12 +392,12 @@ def test_w_may_choose_the_epoch_for_sigma():
 
 @pytest.mark.parametrize("decompose_in", ["warmup", "all"])
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_reloaded_in_any_phase_it_goes_on_bit_for_bit(decompose_in, after):
+def test_it_resumes_bit_for_bit_in_any_phase(decompose_in, after):
     make = partial(build, "dividemix+tnlpad", decompose_in=decompose_in)
-    assert_it_goes_on(make, blobs(), after=after, last=5, from_epoch=4)  # from a later phase back into an earlier one
+    assert_it_resumes(make, blobs(), after=after, last=5, from_epoch=4)  # from a later phase back into an earlier one
 
 
-def test_it_divides_right_from_wrong():
+def test_it_separates_right_from_wrong_labels():
     problem = blobs(samples=600, noise_rate=0.4)
     method = build("dividemix", setup_for(problem, sgd={"lr": 0.05, "momentum": 0.9}))
     train(method, problem, 5)
@@ -413,8 +413,8 @@ def test_images_in_files_are_refused(name):
         build(name, setup_for(blobs(), source=None))
 
 
-def test_the_penalty_runs_by_the_clock_of_the_warm_up():
-    """After 10 epochs as after 40 of the paper's."""
+def test_the_penalty_runs_at_the_pace_of_the_warm_up():
+    """After 10 epochs it has the value of epoch 40 in the paper."""
     config = DividemixTnlpadConfig(warmup_epochs=10, c2=0.6)
     penalty = config.penalty(100)
     assert penalty(10) == pytest.approx(40**-0.6)
@@ -440,12 +440,12 @@ def test_settings_that_cannot_work_are_refused(setting, message):
         build("dividemix", setup_for(blobs()), **setting)
 
 
-def test_a_clock_that_stands_still_is_refused():
+def test_a_warmup_clock_of_zero_is_refused():
     with pytest.raises(ValueError, match="warmup_clock=0: must be at least 1"):
         build("dividemix+tnlpad", setup_for(blobs()), warmup_clock=0)
 
 
-def test_what_would_do_nothing_is_refused():
+def test_settings_without_effect_are_refused():
     for name in ("split_with", "guess_with"):
         with pytest.raises(ValueError, match=f'{name}="w": .*decompose_in="warmup"'):
             build("dividemix+tnlpad", setup_for(blobs()), **{name: "w"})
@@ -453,7 +453,7 @@ def test_what_would_do_nothing_is_refused():
         build("dividemix", setup_for(blobs()), warmup_epochs=8)
 
 
-def test_weights_that_changed_are_cast_anew():
+def test_without_autocast_cache_changed_weights_are_cast_again():
     layer, images = nn.Linear(4, 3), torch.ones(2, 4)
     with torch.autocast("cpu", torch.bfloat16):
         layer(images)
@@ -465,7 +465,7 @@ def test_weights_that_changed_are_cast_anew():
         assert torch.is_autocast_cache_enabled()
 
 
-def test_the_previous_setting_comes_back_after_an_error():
+def test_the_autocast_cache_setting_is_restored():
     torch.set_autocast_cache_enabled(False)
     try:
         with without_autocast_cache():
@@ -516,7 +516,7 @@ def test_the_loss_of_unlabelled_rows():
     assert squared_distance(logits, targets).item() == pytest.approx(0.25**2 / 2)
 
 
-def test_the_penalty_for_forgotten_classes():
+def test_the_penalty_for_missing_classes():
     """p̄ = (3/4, 1/4) against one half each, and no penalty where both classes are as frequent."""
     expected = 0.5 * math.log(0.5 / 0.75) + 0.5 * math.log(0.5 / 0.25)
     assert prior_penalty(rows([LN3, 0.0], [LN3, 0.0])).item() == pytest.approx(expected)
@@ -524,12 +524,12 @@ def test_the_penalty_for_forgotten_classes():
 
 
 def test_negative_entropy():
-    """Of (3/4, 1/4) once and of (1/2, 1/2) twice."""
+    """Rows (3/4, 1/4) once and (1/2, 1/2) twice."""
     expected = 0.75 * math.log(0.75) + 0.25 * math.log(0.25)
     found = negative_entropy(rows([LN3, 0.0], [0.0, 0.0], [1.0, 1.0])).item()
     assert found == pytest.approx((expected - 2 * math.log(2)) / 3)
 
 
-def test_the_ramp():
+def test_the_linear_ramp():
     assert linear_ramp(torch.tensor([-1.0, 0.0, 4.0, 16.0, 20.0]), 16).tolist() == [0, 0, 0.25, 1, 1]
     assert linear_ramp(torch.tensor([0.0, 0.5, 2.0]), 0).tolist() == [1, 1, 1]

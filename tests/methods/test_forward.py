@@ -1,4 +1,4 @@
-"""A batch of one sample under BatchNorm, and passes that count for more than one."""
+"""A batch of one sample under BatchNorm, and passes that count as several."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from tnlpad.methods.forward import counted_as, forward, mean_loss
 
 
 @pytest.mark.parametrize("samples", [2, 5])
-def test_a_batch_is_what_the_network_makes_of_it(samples):
+def test_a_batch_of_several_samples_passes_unchanged(samples):
     network, twin = perceptron(0, batchnorm=True), perceptron(0, batchnorm=True)
     points = torch.randn(samples, 2)
     assert torch.equal(forward(network, points), twin(points))

@@ -10,7 +10,7 @@ SETTINGS = {"max_iter": 10, "tol": 1e-2, "reg_covar": 5e-4}
 
 
 def losses(seed, samples=2000, wrong=0.4):
-    """Small and large ones, as after a warm-up."""
+    """Return small and large losses, as after a warm-up."""
     random = np.random.default_rng(seed)
     small = random.gamma(2, 0.05, round(samples * (1 - wrong)))
     large = random.normal(0.6, 0.2, samples - len(small)).clip(0)
@@ -18,7 +18,7 @@ def losses(seed, samples=2000, wrong=0.4):
 
 
 def by_scikit_learn(values, mixture, **changes):
-    """Its posterior of the lower component, from this start."""
+    """Return the fitted model and its posterior of the lower component, from this start."""
     weights, means, variances = (part.numpy() for part in mixture)
     column = values.numpy()[:, None]
     model = GaussianMixture(
@@ -35,7 +35,7 @@ def by_scikit_learn(values, mixture, **changes):
 @pytest.mark.parametrize("wrong", [0.1, 0.4, 0.8])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_posterior_is_scikit_learns(seed, wrong):
-    """From the assignment that its own k-means gives when it runs until nothing changes."""
+    """Starting from the assignment of its own k-means at convergence."""
     values = losses(seed, wrong=wrong)
     clusters = KMeans(2, tol=0, n_init=1, random_state=seed, max_iter=1000).fit(values.numpy()[:, None])
     upper = clusters.labels_ == clusters.cluster_centers_[:, 0].argmax()
@@ -51,7 +51,7 @@ def test_the_posterior_is_scikit_learns(seed, wrong):
     assert np.abs(clean_probability(values).numpy() - expected).max() < 1e-6
 
 
-@pytest.mark.parametrize("means", [[0.1, 0.4], [0.4, 1e6]], ids=["two groups", "nobody in the second"])
+@pytest.mark.parametrize("means", [[0.1, 0.4], [0.4, 1e6]], ids=["two groups", "empty second group"])
 def test_from_any_start(means):
     values = losses(4)
     start = Mixture(*torch.tensor([[0.3, 0.7], means, [0.02, 0.3]], dtype=torch.float64))
@@ -61,7 +61,7 @@ def test_from_any_start(means):
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")
-def test_it_goes_on_for_ten_rounds_at_most():
+def test_it_stops_after_ten_iterations():
     values = losses(4)
     start = Mixture(*torch.tensor([[0.3, 0.7], [0.1, 0.4], [0.02, 0.3]], dtype=torch.float64))
     model, expected = by_scikit_learn(values, start, tol=0)
@@ -72,14 +72,14 @@ def test_it_goes_on_for_ten_rounds_at_most():
     assert np.abs(on_and_on.numpy() - expected).max() > 1e-3
 
 
-def test_two_rounds_by_hand():
-    """Numbers 0, 0, 1, 1: assigned for certain, so means 0 and 1, and variances of nothing but the floor."""
+def test_two_iterations_by_hand():
+    """Numbers 0, 0, 1, 1: assigned for certain, so means 0 and 1, and variances of reg_covar only."""
     values = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
     mixture = fit(values, reg_covar=0.01)
     assert mixture.weights.tolist() == pytest.approx([0.5, 0.5])
     assert mixture.means.tolist() == pytest.approx([0, 1], abs=1e-6)
     assert mixture.variances.tolist() == pytest.approx([0.01, 0.01])
-    # Halfway between the two nothing is known; at 0.4 the odds are exp((0.6² − 0.4²)/(2·0.01)) = e^10.
+    # Halfway between the two both are equally likely; at 0.4 the odds are exp((0.6² − 0.4²)/(2·0.01)) = e^10.
     assert posterior(torch.tensor([0.5, 0.4], dtype=torch.float64), mixture).tolist() == pytest.approx(
         [0.5, 1 / (1 + np.exp(-10))], rel=1e-6
     )
@@ -99,5 +99,5 @@ def test_losses_on_any_scale_lie_in_0_to_1():
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_losses_that_are_all_the_same_tell_nothing_apart(count):
+def test_equal_losses_are_all_clean(count):
     assert clean_probability(normalised(torch.full((count,), 3.0))).tolist() == [1.0] * count

@@ -1,4 +1,4 @@
-"""JoCoR by hand, against torch's divergences, and where it is two plain runs."""
+"""JoCoR by hand, against torch's divergences, and its equivalence with two plain runs."""
 
 import math
 

@@ -8,7 +8,7 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_a_set_is_gone_through_as_often_as_it_takes():
+def test_a_small_set_is_repeated():
     index = torch.tensor([3, 5, 8])
     drawn = cycled(index, 8, generator())
     assert sorted(drawn[:3].tolist()) == sorted(drawn[3:6].tolist()) == [3, 5, 8]
@@ -16,7 +16,7 @@ def test_a_set_is_gone_through_as_often_as_it_takes():
     assert {tuple(cycled(index, 3, generator(seed)).tolist()) for seed in range(20)} != {(3, 5, 8)}
 
 
-def test_of_a_large_set_a_part_is_taken():
+def test_a_large_set_is_sampled_without_repetition():
     assert len(set(cycled(torch.arange(100), 30, generator()).tolist())) == 30
 
 
@@ -30,7 +30,7 @@ def test_rows_are_read_one_after_the_other_and_again_from_the_start():
     rows.fill(torch.arange(5).unsqueeze(1))
     address = rows.table.data_ptr()
     assert [rows.next(2).flatten().tolist() for _ in range(4)] == [[0, 1], [2, 3], [4, 0], [1, 2]]
-    assert rows.share.item() == 1  # and no more: an odd size of batch must not carry a ramp beyond its epoch
+    assert rows.share.item() == 1  # at most: an odd batch size must not carry a ramp beyond its epoch
     rows.fill(torch.arange(5, 10).unsqueeze(1))
     assert rows.share.item() == 0
     assert rows.next(2).flatten().tolist() == [5, 6]

@@ -1,4 +1,4 @@
-"""States that do not fit are refused by name; states that do are written in place."""
+"""States that do not match are refused; states that match are written in place."""
 
 import copy
 
@@ -21,7 +21,7 @@ def test_a_state_of_another_method_is_refused():
 
 def test_a_state_for_other_data_is_refused():
     state = build("sigua", setup_for(blobs(samples=1))).state_dict()
-    with pytest.raises(ValueError, match="other data"):  # one value would fit everywhere by broadcasting
+    with pytest.raises(ValueError, match="other data"):  # a single value would broadcast to any shape
         build("sigua", setup_for(blobs(samples=64))).load_state_dict(state)
 
 

@@ -44,11 +44,11 @@ def test_wrong_settings_of_the_schedule_are_named():
 
 
 def test_rounding_does_not_lose_a_sample():
-    assert math.floor((1 - 0.9) * 10) == 0  # what floats do by themselves
+    assert math.floor((1 - 0.9) * 10) == 0  # without a tolerance
     assert keep_count(10, rate(0.9)) == 1
 
 
-def test_a_batch_of_which_nothing_would_be_kept_is_kept():
+def test_a_batch_is_kept_whole_if_nothing_would_be_kept():
     assert keep_count(2, rate(0.6)) == 2
     assert smallest(torch.tensor([3.0, 1.0]), rate(0.6)).tolist() == [True, True]
 
@@ -83,7 +83,7 @@ def test_a_score_that_is_not_finite_comes_last():
     assert ranks(scores).tolist() == [3, 1, 2, 0]
 
 
-def test_the_mean_of_nothing_is_nought_with_a_gradient_of_nought():
+def test_the_mean_of_nothing_is_zero_with_a_gradient_of_zero():
     values = torch.tensor([1.0, 2.0], requires_grad=True)
     mean = masked_mean(values, torch.tensor([False, False]))
     mean.backward()
@@ -91,6 +91,6 @@ def test_the_mean_of_nothing_is_nought_with_a_gradient_of_nought():
     assert values.grad.tolist() == [0.0, 0.0]
 
 
-def test_what_is_left_out_does_not_spoil_the_mean():
+def test_values_outside_the_mask_do_not_affect_the_mean():
     values = torch.tensor([1.0, math.inf, math.nan, 4.0])
     assert masked_mean(values, torch.tensor([True, False, False, True])).item() == 2.5

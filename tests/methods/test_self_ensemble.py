@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.methods.problems import Points, batches, blobs, build, noisy_accuracy, perceptron, same, setup_for, train
-from tests.methods.semi_supervised import HELD, assert_it_goes_on, held_at_zero, watched
+from tests.methods.semi_supervised import HELD, assert_it_resumes, held_at_zero, watched
 from tnlpad.methods import self_ensemble as module
 from tnlpad.methods.decomposable import Learner
 from tnlpad.methods.forward import gradient_step
@@ -48,7 +48,7 @@ def test_with_gamma_held_at_zero_it_is_the_plain_method(wiring, who):
 
 
 def test_the_filter():
-    """What agrees with the ensemble's class; sums need not be 1."""
+    """Labels that agree with the ensemble's class; its rows need not sum to 1."""
     ensemble = torch.tensor([[0.3, 0.1], [0.1, 0.2], [0.0, 0.4]])
     assert agreeing(ensemble, torch.tensor([0, 0, 1])).tolist() == [True, False, True]
     assert agreeing(ensemble, torch.tensor([1, 0, 0])).tolist() == [True] * 3
@@ -103,11 +103,11 @@ def test_an_iteration_ends_after_its_epochs_and_starts_from_the_best():
     assert set(method.rows.table[:, 0].tolist()) == set(expected.nonzero().flatten().tolist())
     momentum = [entries["momentum_buffer"] for entries in method.student.optimizer.state.values()]
     assert not any(buffer.any() for buffer in momentum)
-    # Two epochs in place of three: the schedule is gone through faster.
+    # Two epochs instead of three: the schedule runs faster.
     assert schedule_epoch(method, Clock(epoch=4, epochs=8)) == 2
 
 
-def test_all_of_the_best_model_comes_back():
+def test_the_whole_best_model_is_restored():
     """Student and teacher, weights and their parts, and BatchNorm's statistics of both."""
     problem = blobs()
     method = build("self+tnlpad", setup_for(problem, batchnorm=True))
@@ -129,7 +129,7 @@ def test_all_of_the_best_model_comes_back():
 
 
 @pytest.mark.parametrize("wiring", [{}, {"decompose": "first"}])
-def test_the_best_model_of_a_later_iteration_comes_back_too(wiring):
+def test_the_best_model_of_a_later_iteration_is_restored_too(wiring):
     """A decomposition that ended with the first iteration leaves no trace in the third."""
     problem = blobs()
     method = build("self+tnlpad", setup_for(problem, batchnorm=True), **wiring)
@@ -143,7 +143,7 @@ def test_the_best_model_of_a_later_iteration_comes_back_too(wiring):
     assert same([value for network in networks for value in network.state_dict().values()], best)
 
 
-def test_consistency_counts_more_from_epoch_to_epoch():
+def test_the_consistency_weight_rises_from_epoch_to_epoch():
     """exp(−5·(1 − j/4)²) in the epochs j = 0, 1, 2, … of every iteration, at a weight of 10."""
     problem = blobs()
     method = build("self", setup_for(problem), consistency_rampup=4)
@@ -152,21 +152,21 @@ def test_consistency_counts_more_from_epoch_to_epoch():
         assert method.weight.item() == pytest.approx(10 * math.exp(-5 * (1 - j / 4) ** 2))
 
 
-def test_who_is_asked_for_what_in_which_mode():
+def test_forward_passes_and_their_modes():
     """The teacher in training mode as well, whose BatchNorm statistics are its own."""
     problem = blobs()
     method = build("self", setup_for(problem, batchnorm=True))
     asked = watched({"teacher": method.teacher.network, "student": method.student.network})
     for epoch in (1, 2):
         for network in (method.teacher.network, method.student.network):
-            network.eval()  # as someone may leave them who looked at them
+            network.eval()  # as after an evaluation
         asked.clear()
         one_epoch(method, problem, epoch, 0.1 * epoch)
         assert asked[:-1] == 8 * [("teacher", True, False, 64), ("student", True, True, 64)]
         assert asked[-1] == ("teacher", False, False, 256)  # for the ensemble
 
 
-def test_samples_that_are_held_out_have_no_part_in_it():
+def test_held_out_samples_are_not_used():
     problem = blobs()
     index = torch.randperm(256, generator=torch.Generator().manual_seed(0))[:100]
     held_out = torch.ones(256, dtype=torch.bool).index_fill(0, index, False)
@@ -177,13 +177,13 @@ def test_samples_that_are_held_out_have_no_part_in_it():
     method.best_model[-1][:30] = 0.25
     method.begin_epoch(Clock(epoch=4, epochs=8))
     expected = torch.zeros(256, dtype=torch.bool).index_fill(0, index[30:], True)
-    expected[index[:30]] = problem.given[index[:30]] == 0  # the first of equals
+    expected[index[:30]] = problem.given[index[:30]] == 0  # argmax of equal values is the first class
     assert method.selections["labelled"].equal(expected)
     assert len(method.rows.table) == 100
     assert set(method.rows.table[:, 0].tolist()) == set(expected.nonzero().flatten().tolist())
 
 
-def test_labels_come_back():
+def test_filtered_labels_may_return():
     """Always filtered from all given labels, not from the last filter's."""
     problem = blobs()
     method = build("self", setup_for(problem))
@@ -195,17 +195,17 @@ def test_labels_come_back():
     assert method.selections["labelled"].all()
 
 
-def test_an_iteration_ends_without_patience():
+def test_an_iteration_ends_when_patience_runs_out():
     problem = blobs()
     method = build("self", setup_for(problem, epochs=100), iteration_patience=2)
     for epoch, accuracy in enumerate((0.5, 0.7, 0.6), start=1):
         one_epoch(method, problem, epoch, accuracy)
         assert not method.progress.ended
-    one_epoch(method, problem, 4, 0.7)  # no more than the best
+    one_epoch(method, problem, 4, 0.7)  # equal to the best
     assert method.progress.ended
 
 
-def test_the_last_iteration_without_patience_is_the_end():
+def test_training_ends_when_patience_runs_out_in_the_last_iteration():
     problem = blobs()
     method = build("self", setup_for(problem, epochs=100), iterations=1, iteration_patience=2)
     for epoch, accuracy in enumerate((0.5, 0.4, 0.3), start=1):
@@ -215,7 +215,7 @@ def test_the_last_iteration_without_patience_is_the_end():
 
 
 @pytest.mark.parametrize(("accuracy", "finished"), [(0.6, True), (0.5, True), (0.65, False)])
-def test_an_iteration_that_does_not_beat_the_last_one_is_the_end(accuracy, finished):
+def test_training_ends_after_an_iteration_without_improvement(accuracy, finished):
     problem = blobs()
     method = build("self", setup_for(problem))
     for epoch, value in enumerate((0.5, 0.6, 0.6, accuracy, 0.1), start=1):
@@ -250,7 +250,7 @@ def test_the_loss_by_hand():
     method = build("self", setup_for(problem), consistency_weight=7.0, consistency_rampup=0)
     method.begin_epoch(Clock(epoch=1, epochs=8))
     with torch.no_grad():
-        method.teacher.network[0].weight.mul_(0.5)  # a teacher that thinks otherwise
+        method.teacher.network[0].weight.mul_(0.5)  # a teacher that differs from the student
     batch, rows = batches(problem, 1, size=2)[0], method.rows.table[:2].clone()
     labelled = rows[:, 0]
     seen = torch.cat([problem.points[labelled] + rows[:, 1:3] / 50, batch.images])
@@ -263,7 +263,7 @@ def test_the_loss_by_hand():
     assert loss.item() == pytest.approx((fit + 7 * apart).item(), rel=1e-5)
 
 
-def test_who_predicts():
+def test_judged_networks():
     problem = blobs()
     assert list(build("self", setup_for(problem)).judged) == ["teacher", "student"]
     student = build("self", setup_for(problem), predict_with="student")
@@ -280,7 +280,7 @@ def test_who_predicts():
     with by_student.judged["sigma"]() as network:
         assert network is by_student.student.network
         assert torch.equal(network[0].weight, sigma[0])
-        assert not torch.equal(network[1].running_mean, statistics)  # but those of σ
+        assert not torch.equal(network[1].running_mean, statistics)  # those of σ
     with by_student.judged["w"]() as network:
         assert not torch.equal(network[0].weight, sigma[0])
         assert torch.equal(network[1].running_mean, statistics)
@@ -297,7 +297,7 @@ def test_w_may_choose_the_epoch_for_sigma():
 
 
 @pytest.mark.parametrize("part", ["sigma", "w"])
-def test_the_filter_asks_sigma_or_w(part):
+def test_the_filter_uses_sigma_or_w(part):
     problem = blobs()
     method = build("self+tnlpad", setup_for(problem), filter_with=part, ensemble_momentum=0.0)
     train(method, problem, 1)
@@ -335,9 +335,9 @@ def test_where_the_decomposition_is_active():
 
 @pytest.mark.parametrize("wiring", [{"decompose": "first"}, {"restart_decomposition": True}])
 @pytest.mark.parametrize("after", [2, 3, 5])
-def test_reloaded_in_any_phase_it_goes_on_bit_for_bit(wiring, after):
+def test_it_resumes_bit_for_bit_in_any_phase(wiring, after):
     make = partial(build, "self+tnlpad", **wiring)
-    assert_it_goes_on(make, blobs(), after=after, last=8, from_epoch=6)  # from a later phase back into an earlier one
+    assert_it_resumes(make, blobs(), after=after, last=8, from_epoch=6)  # from a later phase back into an earlier one
 
 
 def test_it_filters_wrong_labels():
@@ -366,7 +366,7 @@ def test_settings_that_cannot_work_are_refused(setting, message):
         build("self", setup_for(blobs()), **setting)
 
 
-def test_what_has_ended_cannot_begin_again():
+def test_restart_and_first_only_are_exclusive():
     with pytest.raises(ValueError, match=r'restart_decomposition=True with decompose="first"'):
         build("self+tnlpad", setup_for(blobs()), decompose="first", restart_decomposition=True)
 
@@ -395,7 +395,7 @@ def descend(student, steps, teacher=None):
             teacher.update()
 
 
-def test_the_ramp():
+def test_the_ramp_up():
     assert ramp_up(0, 5) == pytest.approx(math.exp(-5))
     assert ramp_up(2.5, 5) == pytest.approx(math.exp(-1.25))
     assert ramp_up(0, 1) == pytest.approx(math.exp(-5))
@@ -416,7 +416,7 @@ def test_consistency_of_reduced_precision_is_taken_in_single():
     assert torch.equal(found, consistency(*(each.float() for each in logits)))
 
 
-def test_it_starts_as_the_student_and_follows():
+def test_the_teacher_starts_as_the_student_and_follows():
     """1 − a is 1/2, 1/3 and, from 1/10 on, 1 − decay: by hand for one weight."""
     student, teacher = pair(decay=0.6)
     weight, mine = student.network[0].weight, teacher.network[0].weight
@@ -430,7 +430,7 @@ def test_it_starts_as_the_student_and_follows():
         assert mine[0, 0].item() == pytest.approx(expected)
 
 
-def test_without_decay_it_is_the_student():
+def test_without_decay_the_teacher_is_the_student():
     student, teacher = pair(decay=0)
     descend(student, 1, teacher)
     for mine, theirs in zip(teacher.network.parameters(), student.network.parameters(), strict=True):
@@ -438,8 +438,8 @@ def test_without_decay_it_is_the_student():
         assert not mine.requires_grad
 
 
-def test_it_starts_as_a_decomposed_student():
-    """Whose weight is not the one that its network was made with, but σ + γ."""
+def test_the_teacher_starts_as_a_decomposed_student():
+    """Its weights are σ + γ, not the initial weights of its network."""
     student, teacher = pair(TnlpadConfig())
     assert student.has_gamma()
     for mine, theirs in zip(teacher.network.parameters(), student.network.parameters(), strict=True):
@@ -457,7 +457,7 @@ def test_early_steps_count_more():
         assert teacher.steps.item() == step
 
 
-def test_statistics_are_its_own():
+def test_the_teacher_has_its_own_statistics():
     student, teacher = pair(batchnorm=True)
     before = teacher.network[1].running_mean.clone()
     descend(student, 3, teacher)
@@ -466,7 +466,7 @@ def test_statistics_are_its_own():
 
 
 def test_the_averages_of_the_parts_add_up_to_that_of_w():
-    """EMA(σ) + EMA(γ) = EMA(w), beside a teacher that averages w itself."""
+    """EMA(σ) + EMA(γ) = EMA(w), compared with a teacher that averages w."""
     student, teacher = pair(TnlpadConfig())
     twin = perceptron(0, 4, dtype=torch.float64)
     twin.load_state_dict(student.network.state_dict())
@@ -491,7 +491,7 @@ def test_the_averages_of_the_parts_add_up_to_that_of_w():
         torch.testing.assert_close(mine, expected, rtol=1e-12, atol=1e-13)
 
 
-def test_it_holds_sigma_within_the_block_and_w_afterwards():
+def test_the_teacher_uses_sigma_within_the_block_and_w_afterwards():
     student, teacher = pair(TnlpadConfig(), batchnorm=True)
     source = Points(blobs().points.double())
     descend(student, 3, teacher)

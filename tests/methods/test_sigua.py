@@ -1,4 +1,4 @@
-"""SIGUA by hand, and where it is small-loss training."""
+"""SIGUA by hand, and its equivalence with small-loss training."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_the_loss_and_the_step_by_hand():
     assert method.selections["w"].tolist() == [True, True, False, False]
 
 
-def test_a_loss_above_the_limit_is_not_pushed_further():
+def test_a_loss_above_the_limit_is_not_raised():
     margins = [LN9, -LN9]  # the second sample's loss is ln 10, above ln 2
     for limit, push in ((None, -0.1 * 0.9), (4.0, -0.1 * 0.9), (1.0, 0.0)):
         setup = table_setup(margins)
@@ -61,7 +61,7 @@ def test_without_ascent_it_is_small_loss_training():
             optimizer.zero_grad()
             losses.sort().values[:count].mean().backward()
             optimizer.step()
-    # Sums in another order: equal but for rounding.
+    # Sums are in another order: equal up to rounding.
     for found, expected in zip(weights(method), network.state_dict().values(), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 

@@ -1,4 +1,4 @@
-"""TNLPAD's switches, and its identity with the control when both penalties are off."""
+"""TNLPAD's options, and its equivalence with the control when both penalties are off."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def test_without_penalties_it_is_the_control():
     control = build("standard_2x", setup_for(problem, dtype=torch.float64, batchnorm=True))
     train(method, problem, 4)
     train(control, problem, 4)
-    # σ and γ are summed after the step here and before it there: equal but for rounding.
+    # σ and γ are summed after the step here and before it there: equal up to rounding.
     for (name, found), expected in zip(method.network.state_dict().items(), weights(control), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10, msg=name)
 

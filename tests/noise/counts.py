@@ -10,7 +10,7 @@ CIFAR100 = np.arange(50_000) % 100
 
 
 def tolerance(p, samples):
-    """Four standard deviations of a share: a right generator misses it once in sixteen thousand seeds."""
+    """Return four standard deviations of a share: a correct generator exceeds it for one in sixteen thousand seeds."""
     return 4 * np.sqrt(p * (1 - p) / samples)
 
 

@@ -104,7 +104,7 @@ def test_only_classes_with_probability_are_drawn(labels, rows, seed, stream):
 
 
 class FixedUniform:
-    """Stands for a generator whose draws are at the very ends of [0, 1)."""
+    """A generator that always draws the same number."""
 
     def __init__(self, value):
         self.value = value
@@ -147,12 +147,12 @@ def test_same_seed_same_labels_and_nothing_is_changed_in_place(stream):
     [(0.2, 0.16, 0.096, 5200, 4800), (0.4, 0.24, 0.184, 5800, 4200)],
 )
 @pytest.mark.parametrize("random", [generator(1), legacy_stream(1)], ids=["ours", "legacy"])
-def test_one_class_after_the_other(random, noise_rate, cat, overall, labelled_cat, labelled_dog):
+def test_flips_in_sequence(random, noise_rate, cat, overall, labelled_cat, labelled_dog):
     noisy = flip_in_sequence(CIFAR10, noise_rate, 10, CIFAR10_FLIPS, random)
     counts = np.bincount(noisy.given, minlength=10)
     assert (counts[3], counts[5]) == (labelled_cat, labelled_dog)
     for label in (9, 2, 4):
-        assert wrong_share(noisy, label) == noise_rate  # exactly: these pools are of one clean class
+        assert wrong_share(noisy, label) == noise_rate  # exactly, because these samples have one clean class
     # Drawn without replacement from cats and dogs together, so these shares vary a little less than the bound says.
     assert abs(wrong_share(noisy, 3) - cat) <= tolerance(cat, 5_000)
     assert abs(wrong_share(noisy, 5) - noise_rate) <= tolerance(noise_rate, 5_000)
@@ -163,13 +163,13 @@ def test_one_class_after_the_other(random, noise_rate, cat, overall, labelled_ca
     assert (np.arange(50_000) % 10 == CIFAR10).all()
 
 
-def test_one_class_after_the_other_counts_downwards():
-    # 0.29 of 100 is 28.999999999999996 in double precision, and the authors' code cuts that to 28.
+def test_flips_in_sequence_round_down():
+    # 0.29 of 100 is 28.999999999999996 in double precision, which the authors' code truncates to 28.
     noisy = flip_in_sequence(np.zeros(100, dtype=int), 0.29, 2, [(0, 1)], generator())
     assert noisy.given.sum() == 28
 
 
-def test_the_expected_rate_weighs_classes_by_their_samples():
+def test_the_expected_rate_weights_classes_by_their_samples():
     transition = [[0.5, 0.5], [0.0, 1.0]]
     assert expected_noise_rate(transition, np.array([0, 1, 1, 1])) == 0.125
     assert expected_noise_rate(transition, np.array([], dtype=np.int64)) == 0
@@ -185,6 +185,6 @@ def test_the_expected_rate_weighs_classes_by_their_samples():
     ],
 )
 @both_streams
-def test_what_are_no_labels_is_refused(stream, labels, message):
+def test_invalid_labels_are_refused(stream, labels, message):
     with pytest.raises(ValueError, match=message):
         draw(stream, labels, symmetric(0.4, 10), 0)

@@ -29,7 +29,7 @@ def path(tmp_path):
 
 
 def rewrite(path, **changes):
-    """The same archive with other entries; None leaves one out."""
+    """Write the archive again with changed entries; None removes an entry."""
     with np.load(path) as file:
         entries = {**{name: file[name] for name in file.files}, **changes}
     np.savez(path, **{name: value for name, value in entries.items() if value is not None})
@@ -60,7 +60,7 @@ def test_numpy_alone_can_read_it(path):
         assert str(file["checksum"]) == checksum
 
 
-def test_the_checksum_is_of_the_content_and_of_all_of_it(path, tmp_path):
+def test_the_checksum_covers_the_whole_content(path, tmp_path):
     assert write_label_file(path, content()) == write_label_file(tmp_path / "again.npz", content())
     with np.load(path) as file:  # by hand: names, types, shapes and bytes in the order of the names
         parts = [
@@ -105,7 +105,7 @@ def test_a_file_that_was_changed_is_refused(path, changes):
 
 
 @pytest.mark.parametrize("name", ["labels", "clean_labels", "transition", "checksum", "format", "seed"])
-def test_an_entry_that_is_missing(path, name):
+def test_a_missing_entry(path, name):
     write_label_file(path, content())
     rewrite(path, **{name: None})
     with pytest.raises(LabelFileError, match=r"no entry '|was changed"):
@@ -128,7 +128,7 @@ def test_another_format(path):
         ({"seed": np.array("one")}, "'one'"),
     ],
 )
-def test_a_right_checksum_does_not_make_wrong_labels_right(path, changes, message, monkeypatch):
+def test_invalid_labels_with_a_correct_checksum_are_refused(path, changes, message, monkeypatch):
     write_label_file(path, content())
     rewrite(path, **changes)
     with np.load(path) as file:
@@ -138,7 +138,7 @@ def test_a_right_checksum_does_not_make_wrong_labels_right(path, changes, messag
         read_label_file(path)
 
 
-def test_damage_anywhere_is_noticed_or_without_effect(path):
+def test_damage_anywhere_is_detected_or_harmless(path):
     write_label_file(path, content())
     whole = path.read_bytes()
     expected = read_label_file(path).noisy.given
@@ -154,14 +154,14 @@ def test_damage_anywhere_is_noticed_or_without_effect(path):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
-def test_a_file_cut_off(path, keep):
+def test_a_truncated_file(path, keep):
     write_label_file(path, content())
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(LabelFileError, match="damaged"):
         read_label_file(path)
 
 
-def test_what_is_no_label_file(path, tmp_path):
+def test_files_that_are_not_label_files(path, tmp_path):
     with pytest.raises(LabelFileError, match="does not exist"):
         read_label_file(path)
     with pytest.raises(LabelFileError, match="cannot be read"):
@@ -175,7 +175,7 @@ def test_what_is_no_label_file(path, tmp_path):
         read_label_file(path)
 
 
-def test_an_archive_that_swells_is_not_unpacked(path, monkeypatch):
+def test_a_huge_archive_is_not_unpacked(path, monkeypatch):
     monkeypatch.setattr("tnlpad.noise.files.MAX_BYTES", 1000)
     write_label_file(path, content())
     with pytest.raises(LabelFileError, match="1,000 bytes"):
@@ -197,7 +197,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(path, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
-def test_a_seed_that_cannot_be_noted(seed):
+def test_a_seed_that_cannot_be_stored(seed):
     with pytest.raises(ValueError, match=f"seed={seed}"):
         replace(content(), seed=seed)
 
@@ -217,7 +217,7 @@ def test_labels_are_used_only_for_their_samples(path):
 BY_HAND = [[0.7, 0.2, 0.1], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]]
 
 
-def test_text_and_binary(tmp_path):
+def test_a_matrix_as_text_and_binary(tmp_path):
     text, binary = tmp_path / "m.csv", tmp_path / "m.npy"
     text.write_text("0.7, 0.2,0.1\n0,1,0\n\n0.25,0.25,.5\n")
     np.save(binary, np.array(BY_HAND, dtype=np.float32))
@@ -225,7 +225,7 @@ def test_text_and_binary(tmp_path):
     np.testing.assert_allclose(read_matrix(binary, 3), BY_HAND, atol=1e-7)
 
 
-def test_ten_classes_and_a_byte_order_mark(tmp_path):
+def test_a_matrix_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "m.csv"
     np.savetxt(path, symmetric(0.4, 10), delimiter=",", fmt="%.4f")
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
@@ -248,7 +248,7 @@ def test_ten_classes_and_a_byte_order_mark(tmp_path):
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_what_is_no_matrix_is_refused(tmp_path, name, content, message):
+def test_invalid_matrices_are_refused(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(MatrixFileError, match=message) as caught:
@@ -256,13 +256,13 @@ def test_what_is_no_matrix_is_refused(tmp_path, name, content, message):
     assert str(path) in str(caught.value)
 
 
-def test_a_pickle_is_not_opened(tmp_path):
+def test_a_pickled_matrix_is_not_opened(tmp_path):
     path = tmp_path / "m.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(MatrixFileError, match="not a transition matrix"):
         read_matrix(path, 3)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_matrix_file(tmp_path):
     with pytest.raises(MatrixFileError, match="cannot be read: No such file"):
         read_matrix(tmp_path / "m.csv", 3)

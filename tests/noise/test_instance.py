@@ -26,7 +26,7 @@ both_streams = pytest.mark.parametrize("stream", ["ours", "legacy"])
 
 
 def photographs(samples, channels=3, side=32, seed=0):
-    """As bright and as varied as those of CIFAR."""
+    """Return random images with the mean and the spread of CIFAR."""
     pixels = generator(seed).normal(120.7, 64.2, (samples, channels, side, side))
     return pixels.clip(0, 255).round().astype(np.uint8)
 
@@ -69,7 +69,7 @@ def test_flip_rates_are_a_truncated_normal(noise_rate, mean, sd, above_half):
     assert rates.max() <= 1
     assert abs(rates.mean() - mean) <= 4 * sd / np.sqrt(50_000)
     assert abs(rates.std() - sd) <= 4 * sd / np.sqrt(2 * 50_000)
-    assert abs((rates > 0.5).mean() - above_half) <= tolerance(above_half, 50_000) + 0.0005  # given to so many digits
+    assert abs((rates > 0.5).mean() - above_half) <= tolerance(above_half, 50_000) + 0.0005  # rounding of `above_half`
     scipys = truncnorm(-noise_rate / 0.1, (1 - noise_rate) / 0.1, loc=noise_rate, scale=0.1)
     assert kstest(rates, scipys.cdf).pvalue > 1e-3
 
@@ -84,7 +84,7 @@ def test_rate_overall_and_in_each_class(stream, noise_rate):
     assert abs(noise_rate_of(noisy) - expected) <= tolerance(expected, 50_000)
     for label in range(10):
         assert abs(wrong_share(noisy, label) - expected) <= tolerance(expected, 5_000)
-    # What came out is what the mean probabilities say: each cell within four standard deviations.
+    # The observed labels match the mean probabilities within four standard deviations.
     seen = transition_counts(noisy.clean, noisy.given, 10) / 5_000
     assert (abs(seen - noisy.transition) <= tolerance(noisy.transition, 5_000) + 1e-12).all()
     np.testing.assert_allclose(noisy.transition.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -92,8 +92,8 @@ def test_rate_overall_and_in_each_class(stream, noise_rate):
 
 
 @both_streams
-def test_a_label_that_is_to_go_wrong_never_stays(stream, monkeypatch):
-    # With q = 1 for all samples, the softmax alone decides, and it must never decide for the own class.
+def test_a_wrong_label_is_never_the_clean_one(stream, monkeypatch):
+    # With q = 1 for all samples, the softmax alone decides, and must never choose the own class.
     monkeypatch.setattr(module, "FLIP_RATE_SD", 1e-12)
     images = generator(3).integers(0, 256, (3_000, 1, 2, 2), dtype=np.uint8)
     clean = np.arange(3_000) % 3
@@ -102,7 +102,7 @@ def test_a_label_that_is_to_go_wrong_never_stays(stream, monkeypatch):
 
 
 def literal(labels, images, noise_rate, num_classes, seed):
-    """The generator as it is described: sample by sample, all of W at once, and NumPy's own choice."""
+    """Draw as the module describes: sample by sample, all of W at once, and with NumPy's choice."""
     random = np.random.RandomState(seed)
     low, high = -noise_rate / 0.1, (1 - noise_rate) / 0.1
     rates = truncnorm.rvs(low, high, loc=noise_rate, scale=0.1, size=len(labels), random_state=random)
@@ -118,7 +118,7 @@ def literal(labels, images, noise_rate, num_classes, seed):
 
 
 def test_the_legacy_stream_is_that_of_the_literal_generator():
-    # An odd number of normal deviates, so that one that NumPy keeps back for the next call is carried along.
+    # An odd number of normal deviates, so that NumPy keeps one back for the next call.
     images = generator(4).integers(0, 256, (400, 1, 3, 3), dtype=np.uint8)
     labels = generator(5).integers(0, 3, 400)
     given, p = literal(labels, images, 0.4, 3, seed=7)
@@ -130,7 +130,7 @@ def test_the_legacy_stream_is_that_of_the_literal_generator():
 
 @both_streams
 @pytest.mark.parametrize("inputs", ["raw", "standardized"])
-def test_the_size_of_the_parts_does_not_matter(stream, inputs, monkeypatch):
+def test_the_chunk_size_does_not_matter(stream, inputs, monkeypatch):
     images, clean = photographs(500, side=8), np.arange(500) % 5
     whole = draw(stream, clean, images, 0.4, 5, inputs=inputs)
     monkeypatch.setattr(module, "CHUNK_VALUES", 7 * 192)  # seven images at a time
@@ -139,9 +139,9 @@ def test_the_size_of_the_parts_does_not_matter(stream, inputs, monkeypatch):
     np.testing.assert_allclose(parts.transition, whole.transition, atol=1e-9)
 
 
-def test_inputs_are_what_they_are_called():
+def test_inputs_scale_the_images():
     images, clean = photographs(600, side=8), np.arange(600) % 3
-    # 0-255, 0-1 and standardized inputs given as they are must do what the options do to pixels.
+    # Images scaled by hand give the same labels as the options.
     unit = images / 255
     standardized = (images - images.mean(axis=(0, 2, 3), keepdims=True)) / images.std(axis=(0, 2, 3), keepdims=True)
     for inputs, scaled in (("raw", images.astype(float)), ("unit", unit), ("standardized", standardized)):
@@ -159,7 +159,7 @@ def test_a_constant_channel_is_no_division_by_zero():
 
 
 def test_raw_pixels_saturate_and_share_their_target():
-    """What the documentation says of raw pixels: softmax is an argmax, and much the same one within a class."""
+    """As documented for raw pixels: softmax is an argmax, and mostly the same one within a class."""
     images, clean = photographs(4_000).reshape(4_000, -1), np.arange(4_000) % 10
     saturated, shares = {}, {}
     raw = images.astype(float)

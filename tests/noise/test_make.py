@@ -63,13 +63,13 @@ def test_asymmetric_rates(dataset, protocol, share, noise_rate, legacy):
     expected = share * noise_rate
     assert expected_noise_rate(noisy.transition, noisy.clean) == pytest.approx(expected, abs=5e-5)
     assert abs(noise_rate_of(noisy) - expected) <= tolerance(expected, len(labels))
-    # No mass outside the cells of the matrix, and some in each of them.
+    # Labels occur exactly in the nonzero cells of the matrix.
     np.testing.assert_array_equal(transition_counts(noisy.clean, noisy.given, num_classes) > 0, noisy.transition > 0)
 
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["ours", "legacy"])
 @pytest.mark.parametrize(("noise_rate", "cat"), [(0.2, 0.16), (0.4, 0.24)])
-def test_cats_and_dogs_tell_the_protocols_apart(noise_rate, cat, legacy):
+def test_the_protocols_differ_for_cats_and_dogs(noise_rate, cat, legacy):
     text = f"asymmetric:{noise_rate}"
     paper, authors = (
         make(text, CIFAR10, "cifar10", protocol=protocol, legacy=legacy) for protocol in ("paper", "authors")
@@ -124,7 +124,7 @@ def test_the_random_streams():
     ],
 )
 @pytest.mark.parametrize("protocol", ["paper", "authors"])
-def test_labels_are_a_function_of_the_seed_and_leave_everything_else_alone(text, dataset, protocol, legacy):
+def test_labels_are_a_function_of_the_seed_and_change_nothing_else(text, dataset, protocol, legacy):
     labels, state = SMALL.copy(), np.random.get_state()
     first, again, other = (
         make(text, labels, dataset, seed=seed, protocol=protocol, legacy=legacy, images=IMAGES) for seed in (1, 1, 2)
@@ -191,19 +191,19 @@ CLEAN = np.array([0, 0, 0, 0, 1, 1, 2])
 GIVEN = np.array([0, 2, 2, 1, 1, 0, 2])
 
 
-def test_by_hand():
+def test_human_noise_by_hand():
     noisy = human_noise(CLEAN.astype(np.uint8), GIVEN, CLEAN, 3)
     assert noisy.given.tolist() == GIVEN.tolist()
     assert noisy.clean.tolist() == CLEAN.tolist()
     np.testing.assert_array_equal(noisy.transition, [[0.25, 0.25, 0.5], [0.5, 0.5, 0], [0, 0, 1]])
 
 
-def test_another_order_is_refused():
+def test_human_labels_in_another_order_are_refused():
     with pytest.raises(LabelMismatchError, match=r"clean label 2 for sample 0, .* 0; 6 of 7"):
         human_noise(CLEAN, GIVEN[::-1], CLEAN[::-1], 3)
 
 
-def test_another_number_of_samples_is_refused():
+def test_human_labels_of_other_samples_are_refused():
     with pytest.raises(LabelMismatchError, match=r"has 6 labels, .* 7"):
         human_noise(CLEAN, GIVEN[:-1], CLEAN[:-1], 3)
 
@@ -211,6 +211,6 @@ def test_another_number_of_samples_is_refused():
 @pytest.mark.parametrize(
     ("given", "message"), [(GIVEN + 1, r"= 3: must lie in 0..2"), (GIVEN[:-1], "7 clean and 6 given")]
 )
-def test_wrong_answers_are_refused(given, message):
+def test_invalid_human_labels_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         human_noise(CLEAN, given, CLEAN, 3)

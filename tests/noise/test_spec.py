@@ -27,14 +27,14 @@ RATED = ("symmetric", "pairflip", "asymmetric", "instance")
         ("none", NoiseSpec(kind="none"), "none"),
     ],
 )
-def test_what_is_written_and_what_it_means(text, spec, name):
+def test_texts_and_their_meaning(text, spec, name):
     assert parse_noise(text) == spec
     assert spec.name == name
     assert parse_noise(str(spec)) == spec
 
 
 @given(st.sampled_from(RATED), st.floats(0, 1))
-def test_a_rate_survives_being_written(kind, noise_rate):
+def test_a_rate_round_trips_through_text(kind, noise_rate):
     spec = NoiseSpec(kind=kind, noise_rate=noise_rate)
     assert parse_noise(str(spec)) == spec
     assert str(spec).replace(":", "-") == spec.name
@@ -65,7 +65,7 @@ def test_a_rate_survives_being_written(kind, noise_rate):
         ("matrix:my.npz", ".npy or .csv"),
     ],
 )
-def test_what_means_nothing_is_refused_with_the_way_out(text, message):
+def test_invalid_texts_are_refused_with_a_remedy(text, message):
     with pytest.raises(ValueError, match=message):
         parse_noise(text)
 

@@ -67,7 +67,7 @@ def matrix(text):
     return np.array([line.split() for line in text.strip().splitlines()], dtype=float)
 
 
-def test_the_hand_written_ones_are_different():
+def test_the_matrices_by_hand_differ():
     assert (matrix(FASHION_AUTHORS) != matrix(FASHION_PAPER)).sum() == 2
     assert (matrix(CIFAR10_ONE_AFTER_THE_OTHER) != matrix(CIFAR10)).sum() == 2
 
@@ -103,7 +103,7 @@ def test_by_hand(transition, by_hand):
     np.testing.assert_allclose(transition, by_hand, rtol=0, atol=1e-15)
 
 
-def test_the_paper_and_the_authors_agree_on_cifar100_only_in_how_much():
+def test_the_paper_and_the_authors_flip_other_classes_of_cifar100():
     coarse = np.random.default_rng(0).permutation(np.repeat(np.arange(20), 5)).tolist()
     paper, authors = asymmetric(0.4, 100, "cifar100", "paper", coarse), asymmetric(0.4, 100, "cifar100", "authors")
     for transition, group in ((paper, np.array(coarse)), (authors, np.arange(100) // 5)):
@@ -111,21 +111,21 @@ def test_the_paper_and_the_authors_agree_on_cifar100_only_in_how_much():
         assert len(wrong) == 100
         assert (group[clean] == group[wrong]).all()
         assert (np.diag(transition) == 0.6).all()
-        # Each class is the target of one other: after five steps everyone is home.
+        # Each class is the target of one other, so five flips lead back to the start.
         np.testing.assert_array_equal(np.linalg.matrix_power((transition == 0.4).astype(int), 5), np.eye(100))
     assert (paper != authors).any()
     assert np.flatnonzero(authors[4]).tolist() == [0, 4]  # the last of the first block goes to its first
 
 
 @given(RATES, CLASSES)
-def test_rows_are_distributions_with_the_diagonal_asked_for(noise_rate, num_classes):
+def test_rows_are_distributions_with_the_requested_diagonal(noise_rate, num_classes):
     for transition in (symmetric(noise_rate, num_classes), pairflip(noise_rate, num_classes)):
         assert transition.shape == (num_classes, num_classes)
         np.testing.assert_allclose(transition.sum(axis=1), 1, rtol=0, atol=1e-12)
         assert (transition >= 0).all()
         assert (np.diag(transition) == 1 - noise_rate).all()
         np.testing.assert_array_equal(checked(transition), transition)
-    # Every class is given as often as it is taken: the number of labels of each class is kept on average.
+    # Columns sum to 1 too: the expected number of labels of each class stays the same.
     np.testing.assert_allclose(transition.sum(axis=0), 1, rtol=0, atol=1e-9)
 
 
@@ -199,7 +199,7 @@ def test_asymmetric_noise_knows_its_datasets():
         within_groups(0.4, [0.5, 1.5])
 
 
-def test_rows_from_a_text_file_are_made_exact_and_others_left_as_they_are():
+def test_rounded_rows_are_normalised_and_exact_ones_unchanged():
     thirds = checked([[0.3333, 0.3333, 0.3333], [1, 0, 0], [0.1, 0.2, 0.7]])
     np.testing.assert_allclose(thirds.sum(axis=1), 1, rtol=0, atol=1e-15)
     assert thirds[2].tolist() == [0.1, 0.2, 0.7]
@@ -217,6 +217,6 @@ def test_rows_from_a_text_file_are_made_exact_and_others_left_as_they_are():
         ([[0.5, 0.5], [0.5, 0.502]], "Row 1 of transition sums to 1.002"),
     ],
 )
-def test_what_is_no_transition_matrix_is_refused(bad, message):
+def test_invalid_matrices_are_refused(bad, message):
     with pytest.raises(ValueError, match=message):
         checked(bad)
