@@ -97,16 +97,13 @@ def groups_of(records: Sequence[FinishedRecord]) -> tuple[Group, ...]:
 def variant(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Describe how the computation or the stopping of a run differs from the recipe."""
     known = {**DEFAULTS_OF_OLD_RECORDS, **config}
-    words = []
-    if known["protocol"] != "paper":
-        words.append(f"protocol {known['protocol']}")
-    if known["precision"] != "float32":
-        words.append(str(known["precision"]))
-    if known["compiled"]:
-        words.append("compiled")
-    if known["patience"] is not None:
-        words.append(f"patience {known['patience']}")
-    return tuple(words)
+    departures = {
+        f"protocol {known['protocol']}": known["protocol"] != "paper",
+        str(known["precision"]): known["precision"] != "float32",
+        "compiled": known["compiled"],
+        f"patience {known['patience']}": known["patience"] is not None,
+    }
+    return tuple(word for word, departs in departures.items() if departs)
 
 
 def reported(judged: Iterable[str]) -> list[str]:

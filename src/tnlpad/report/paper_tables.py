@@ -185,38 +185,22 @@ def group_cells(group: Group) -> list[str]:
     ]
 
 
-def plain_run_fields(group: Group | None) -> dict[str, Any]:
-    """Return plain data about a group of runs and its accuracies."""
-    if group is None:
-        return NO_RUNS
+def plain_run_fields(group: Group) -> dict[str, Any]:
+    """Return plain data about a group of runs."""
     return {
-        **NO_RUNS,
-        **plain_group_fields(group),
+        "variant": group.label,
+        "selection": group.selection,
+        "chosen_epochs": epochs_text(group.epochs),
         **plain_spread("", group.chosen),
+        "n": group.chosen.n,
+        "seeds": list(group.seeds),
+        "runs": [record.run_id for record in group.records],
         **plain_spread("last_", group.last),
         **plain_spread("memorised_", group.memorised),
     }
 
 
-def plain_group_fields(group: Group) -> dict[str, Any]:
-    """Return plain data that identifies a group of runs."""
-    return {
-        "variant": group.label,
-        "selection": group.selection,
-        "chosen_epochs": epochs_text(group.epochs),
-        "n": group.chosen.n,
-        "seeds": list(group.seeds),
-        "runs": [record.run_id for record in group.records],
-    }
-
-
-def plain_spread(prefix: str, spread: Spread | None) -> dict[str, float | None]:
-    """Return mean and standard deviation, rounded to four digits to remove floating-point noise."""
-    values = (spread.mean, spread.sd) if spread else (None, None)
-    return {f"{prefix}{name}": _rounded(value) for name, value in zip(("mean", "sd"), values, strict=True)}
-
-
-NO_RUNS: dict[str, Any] = {  # fixes the order of the columns
+NO_RUNS: dict[str, Any] = {
     **dict.fromkeys(("variant", "selection", "chosen_epochs", "mean", "sd")),
     "n": 0,
     "seeds": [],
@@ -225,7 +209,14 @@ NO_RUNS: dict[str, Any] = {  # fixes the order of the columns
 }
 
 
+def plain_spread(prefix: str, spread: Spread | None) -> dict[str, float | None]:
+    """Return mean and standard deviation as plain data."""
+    mean, sd = (spread.mean, spread.sd) if spread else (None, None)
+    return {f"{prefix}mean": _rounded(mean), f"{prefix}sd": _rounded(sd)}
+
+
 def _rounded(value: float | None) -> float | None:
+    """Round to four digits, which removes floating-point noise."""
     return None if value is None else round(value, 4)
 
 
@@ -324,7 +315,7 @@ def _plain_row(entry: Entry, group: Group | None) -> dict[str, Any]:
         "noise": cell.noise,
         "method": cell.method,
         "network": cell.resolved_network,
-        **plain_run_fields(group),
+        **(plain_run_fields(group) if group else NO_RUNS),
         "trials": cell.trials,
         "paper_mean": published.mean if published else None,
         "paper_sd": published.std if published else None,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -11,18 +10,18 @@ from tnlpad import __version__
 from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.records.store import RecordError
-from tnlpad.report import selection, studies
+from tnlpad.report import paper_tables, selection, studies, words
 from tnlpad.report.drawings.panels import Drawing
 from tnlpad.report.figures import Series, curves, fitting
 from tnlpad.report.groups import Group, reported
 from tnlpad.report.page import environment
-from tnlpad.report.paper_tables import OURS, Block, blocks, matrices
+from tnlpad.report.paper_tables import Block, blocks
 from tnlpad.report.results import MARKS, Comparison, TableResults, verdict
 from tnlpad.report.selection import Setting
 from tnlpad.report.studies import RowKey, Study
 from tnlpad.report.style import method_style, method_variable, stylesheet
 from tnlpad.report.table import Table
-from tnlpad.report.words import counted, epochs_text, method_title, noise_title, signed, spread_text
+from tnlpad.report.words import counted, method_title
 
 MAX_OPEN_BLOCKS = 3  # a page with more starts with all of them folded
 MAX_OPEN_ROWS = 24  # of all studies together
@@ -81,7 +80,16 @@ def results_page(contents: Contents) -> str:
         colours=Markup(stylesheet()),
         selection_drawn=any(figure.name == selection.NAME and figure.svg for figure in contents.figures),
         is_paper=lambda table: table.name != SMOKE,
-        **TEMPLATE_NAMES,
+        anchor=_anchor,
+        block_figures=_block_figures,
+        count_marks=_count_marks,
+        study_figures=_study_figures,
+        with_code=_with_code,
+        marks=MARKS,
+        paper_tables=paper_tables,
+        selection=selection,
+        studies=studies,
+        words=words,
     )
 
 
@@ -120,11 +128,11 @@ def _facts(records: Sequence[FinishedRecord]) -> dict[str, list[str]]:
 def _notes(problems: Iterable[Problem]) -> list[str]:
     """Count the records that are left out without being damaged."""
     counts: Counter[str] = Counter(problem.kind for problem in problems)
-    words = {
+    texts = {
         "unfinished": ("run is not finished yet", "runs are not finished yet"),
         "repeated": ("run was found twice, with the same result", "runs were found twice, with the same results"),
     }
-    return [f"{counts[kind]} {texts[counts[kind] > 1]}." for kind, texts in words.items() if counts[kind]]
+    return [f"{counts[kind]} {pair[counts[kind] > 1]}." for kind, pair in texts.items() if counts[kind]]
 
 
 def _anchor(table: str, block: str) -> str:
@@ -178,13 +186,13 @@ def _figures(name: str, title: str, lines: Sequence[_Curve]) -> list[Markup]:
     ordered = list(reversed(lines))
     ordered.sort(key=lambda line: method_style(line.method).width)  # prominent lines on top
     figures = []
-    for quantity, words, y_label in (
+    for quantity, heading, y_label in (
         ("test", "Test accuracy over the epochs", "test accuracy, %"),
         ("memorised", "Wrong training labels memorised over the epochs", "memorised, %"),
     ):
         series = [each for line in ordered if (each := _series(line, quantity)) is not None]
         if series:
-            drawn = curves(f"{name}-{quantity}", f"{words}: {title}", y_label, series, limits=fitting(series))
+            drawn = curves(f"{name}-{quantity}", f"{heading}: {title}", y_label, series, limits=fitting(series))
             figures.append(Markup(drawn))  # escaped there
     return figures
 
@@ -210,23 +218,3 @@ def _percents(record: FinishedRecord, quantity: str) -> list[float] | None:
     if not chosen or any(value is None for curve in chosen for value in curve):
         return None
     return [100 * sum(value or 0 for value in column) / len(column) for column in zip(*chosen, strict=True)]
-
-
-TEMPLATE_NAMES: dict[str, Any] = {
-    "anchor": _anchor,
-    "block_figures": _block_figures,
-    "blocks": blocks,
-    "count_marks": _count_marks,
-    "epochs_text": epochs_text,
-    "marks": MARKS,
-    "matrices": matrices,
-    "method_title": method_title,
-    "noise_title": noise_title,
-    "ours": OURS,
-    "selection": selection,
-    "signed": signed,
-    "spread_text": spread_text,
-    "studies": studies,
-    "study_figures": _study_figures,
-    "with_code": _with_code,
-}

@@ -18,7 +18,7 @@ from tnlpad.records.archive import FinishedRecord
 from tnlpad.records.curves import BrokenCurve
 from tnlpad.records.store import RecordError
 from tnlpad.report.groups import Group, Spread
-from tnlpad.report.paper_tables import plain_group_fields, plain_spread
+from tnlpad.report.paper_tables import plain_run_fields, plain_spread
 from tnlpad.report.results import all_groups
 from tnlpad.report.studies import RowKey, experiment_fields, natural_order, row_key, setup_title
 from tnlpad.report.table import Table, TableFiles, latex_file
@@ -163,7 +163,8 @@ def _cells(setting: Setting, kept: Kept) -> list[str]:
 
 
 def _plain_row(kept: Kept) -> dict[str, Any]:
-    row = {**experiment_fields(kept.group.records[0]), **plain_group_fields(kept.group)}
+    fields = {**experiment_fields(kept.group.records[0]), **plain_run_fields(kept.group)}
+    row = {name: value for name, value in fields.items() if not name.endswith(("mean", "sd"))}
     for quantity in QUANTITIES:
         spread = kept.chosen(quantity)
         row |= {**plain_spread(f"{quantity}_", spread), f"{quantity}_n": spread.n if spread else 0}

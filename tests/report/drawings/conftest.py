@@ -45,6 +45,7 @@ def record(
             "validation_accuracy": validation[epoch - 1],
             "test_accuracy": test[epoch - 1],
         },
+        "last": {"epoch": len(test), "test_accuracy": test[-1]},
         "samples": {"train": 900, "validation": 100, "test": 100},
         "wrong_labels": 0.4,
     }
