@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tnlpad.core.split import parameter_groups
-from tnlpad.methods.forward import gradient_step, mean_loss
+from tnlpad.methods.forward import mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
@@ -40,7 +40,12 @@ class Standard:
         self.network.train()
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
-        return gradient_step(self.optimizers[0], mean_loss(self.network, batch.images, batch.labels))
+        (optimizer,) = self.optimizers
+        loss = mean_loss(self.network, batch.images, batch.labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors to save besides networks and optimizers, by name; none unless a subclass has some."""

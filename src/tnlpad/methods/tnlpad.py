@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import Constant, ExponentialDecay, LinearDecay, LinearGrowth, Penalty, PowerDecay, StepDecay
 from tnlpad.core.split import Init, parameter_groups
-from tnlpad.methods.forward import gradient_step, mean_loss
+from tnlpad.methods.forward import mean_loss
 from tnlpad.methods.protocol import Judged, Setup
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
@@ -92,7 +92,11 @@ class Tnlpad:
         self.optimizer.start_epoch()
 
     def step(self, batch: Batch, clock: Clock) -> Tensor:
-        return gradient_step(self.optimizer, mean_loss(self.network, batch.images, batch.labels))
+        loss = mean_loss(self.network, batch.images, batch.labels)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
 
     def state_dict(self) -> dict[str, Any]:
         return state_of([self.network], self.optimizers, {})
