@@ -6,15 +6,15 @@ treated as the most similar one that they did, CIFAR-10 if in doubt. Defaults fo
 
 import dataclasses
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tnlpad.data.cifar_n import wrong_label_share
-from tnlpad.data.own import DataShape
-from tnlpad.methods import METHODS
-from tnlpad.methods.tnlpad import TnlpadConfig
-from tnlpad.networks import NETWORKS
-from tnlpad.noise.spec import NoiseSpec
 from tnlpad.paper import cells
+
+# Methods and networks are imported within functions, because reports read recipes without loading torch.
+if TYPE_CHECKING:
+    from tnlpad.data.own import DataShape
+    from tnlpad.noise.spec import NoiseSpec
 
 # Published datasets ---------------------------------------------------------------------------------------------------
 
@@ -133,12 +133,12 @@ CO_LAMBDA = {
 }
 
 
-def dataset_defaults(dataset: str | DataShape) -> dict[str, Any]:
+def dataset_defaults(dataset: "str | DataShape") -> dict[str, Any]:
     """Return the recipe of a published dataset, or one for user data of this shape."""
     return DATASET_DEFAULTS[dataset] if isinstance(dataset, str) else own_recipe(dataset)
 
 
-def own_recipe(shape: DataShape) -> dict[str, Any]:
+def own_recipe(shape: "DataShape") -> dict[str, Any]:
     """Choose network, epochs, rates and augmentation by the size of the data."""
     epochs = min(MAX_EPOCHS, max(MIN_EPOCHS, round(SAMPLES_SEEN / max(1, shape.samples))))
     size = image_size(shape)
@@ -162,12 +162,12 @@ def own_recipe(shape: DataShape) -> dict[str, Any]:
     }
 
 
-def image_size(shape: DataShape) -> int:
+def image_size(shape: "DataShape") -> int:
     """Return the height of the network's input in pixels; image files are resized to 8 to 64."""
     return min(MAX_PIXELS, max(MIN_PIXELS, shape.height)) if shape.kind == "files" else shape.height
 
 
-def _own_network(shape: DataShape, size: int) -> str:
+def _own_network(shape: "DataShape", size: int) -> str:
     if shape.kind == "features":
         return "mlp"
     sides = (shape.height, shape.width) if shape.kind == "images" else (size, size)
@@ -181,6 +181,8 @@ def scoring_interval(epochs: int) -> int:
 
 def network_defaults(network: str, dataset: str, protocol: str) -> dict[str, Any]:
     """Return the padding of the stem, as usual or as in the authors' code, and the pretrained weights."""
+    from tnlpad.networks import NETWORKS
+
     has_stem = "stem_padding" in inspect.signature(NETWORKS[network]).parameters
     padding = 0 if protocol == "authors" else 1
     return {"stem_padding": padding if has_stem else None, "pretrained": PRETRAINED.get((dataset, network))}
@@ -200,8 +202,10 @@ def run_defaults(method: str, dataset: str) -> dict[str, Any]:
     return runs.get(dataset, {})
 
 
-def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec, epochs: int) -> dict[str, Any]:
+def method_options(method: str, dataset: str, protocol: str, spec: "NoiseSpec", epochs: int) -> dict[str, Any]:
     """Return the method's own options for this dataset and noise, and for a run of so many epochs."""
+    from tnlpad.methods import METHODS
+
     options = dataclasses.asdict(METHODS[method].config())
     heavy = (spec.noise_rate or 0.0) >= 0.8
     if _decomposes(method):
@@ -225,7 +229,7 @@ def method_options(method: str, dataset: str, protocol: str, spec: NoiseSpec, ep
     return options
 
 
-def _dividemix_options(dataset: str, spec: NoiseSpec) -> dict[str, Any]:
+def _dividemix_options(dataset: str, spec: "NoiseSpec") -> dict[str, Any]:
     """Return options by noise rate; noise without one, such as people's, counts as a low rate.
 
     The authors chose λ_u at 20, 50, 80 and 90 % symmetric noise. Theirs are shares of labels that are drawn again, of
@@ -257,6 +261,8 @@ def _adacorr_start(dataset: str, memorised_early: bool, heavy: bool, epochs: int
 
 def options_for_weights(method: str, pretrained: str | None) -> dict[str, Any]:
     """Return γ's initialisation: 0 beside pretrained weights, since a random γ would drown what they encode."""
+    from tnlpad.methods import METHODS
+
     if not _decomposes(method):
         return {}
     return {"init": METHODS[method].config().init if pretrained is None else "zero"}
@@ -264,10 +270,13 @@ def options_for_weights(method: str, pretrained: str | None) -> dict[str, Any]:
 
 def _decomposes(method: str) -> bool:
     """Whether this is TNLPAD, alone or in a combination."""
+    from tnlpad.methods import METHODS
+    from tnlpad.methods.tnlpad import TnlpadConfig
+
     return issubclass(METHODS[method].config, TnlpadConfig)
 
 
-def assumed_rate(method: str, dataset: str, spec: NoiseSpec) -> float | None:
+def assumed_rate(method: str, dataset: str, spec: "NoiseSpec") -> float | None:
     """Return the noise rate that a method may assume; None if it is unknown."""
     if spec.human is not None:
         # The rate is part of a run's id. Beyond the paper's runs, only methods that use the rate record it.
