@@ -1,4 +1,4 @@
-"""docs/own_data.md: its commands and its Python run as they stand, its links lead on, its numbers are measured."""
+"""docs/own_data.md: commands and Python run as they stand, links lead somewhere, numbers are those of the record."""
 
 import importlib.util
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits, load_wine
 
 from benchmarks.own_defaults import MIDDLE_C2, Candidate, Cell, best_rate, c2_curves
 from benchmarks.own_defaults import chosen as choose
@@ -66,6 +67,17 @@ def test_the_python_runs(folder):
             pytest.importorskip("cleanlab", reason="pip install 'tnlpad[compare]'")
         exec(compile(block, "own_data.md", "exec"), names)
     assert set(names["labels"]) <= {0, 1, 2}
+    assert names["page"] == Path("suspects/index.html")
+    assert names["page"].exists()
+    given, right = load_digits().target, load_digits().target
+    given[:200] = (given[:200] + 1) % 10
+    kept, cleaned = names["result"].clean()
+    assert (names["result"].caution, kept.tolist()) == (None, list(range(1797)))
+    assert (cleaned == right).mean() > (given == right).mean() + 0.03
+    corrected, features = names["corrected"], load_wine(as_frame=True)
+    assert list(corrected.columns) == [*features.frame.columns, "original_label"]
+    assert (corrected["original_label"] == names["table"]["target"]).all()
+    assert (corrected["target"] == features.target).mean() > (corrected["original_label"] == features.target).mean()
     assert "is_label_issue" in names["issues"]
     written = open_dataset("photos.parquet")
     assert (len(written.ids), written.class_names) == (100, ("bright", "dark"))
@@ -117,7 +129,7 @@ def test_the_numbers_are_those_of_the_record():
     assert module.page(PAGE.read_text(), RECORD) == PAGE.read_text(), "python docs/own_data.py writes it again"
     none = {"validation": 0.5, "gain": 0.0, "gain_error": 0.01}
     rules = {"constant": none, "release time": none, module.UPPER_BOUND: none}
-    assert module.verdict(rules) == "No rule beats the constant here, so c2 is a constant."
+    assert module.verdict(rules) == "No rule beats the constant, so c2 is a constant."
     rules["release time"] = none | {"gain": 0.015}
     assert "1.50 points above the constant with a standard error of 1.00" in module.verdict(rules)
     rules["release time"] = none | {"gain": 0.05}

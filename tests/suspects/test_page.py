@@ -66,7 +66,7 @@ def empty():
 
 
 def test_an_empty_list_is_a_page():
-    assert "No label is in doubt" in empty()
+    assert "No label is suspect" in empty()
     assert "<script>" not in empty()
 
 
