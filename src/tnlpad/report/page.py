@@ -1,6 +1,6 @@
 """Self-contained HTML pages: the templates' environment, and the page of the demo."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tnlpad.report.figures import Series, curves
+from tnlpad.report.words import epochs_text
 
 METHOD_NAMES = {"plain": "Plain SGD", "w": "TNLPAD, w = σ + γ", "sigma": "TNLPAD, σ"}
 LINES = {"plain": ("plain SGD", "7 2 1.5 2"), "w": ("w", "6 2.5"), "sigma": ("σ", "")}  # label and dashes
@@ -66,7 +67,7 @@ def demo_rows(record: Mapping[str, Any]) -> list[DemoRow]:
             key=key,
             method=METHOD_NAMES[key],
             chosen=_mean_sd(method["test_chosen_epoch"]),
-            chosen_epochs=_range(method["chosen_epochs"]),
+            chosen_epochs=epochs_text((min(method["chosen_epochs"]), max(method["chosen_epochs"]))),
             last=_mean_sd(method["test_last_epoch"]),
             memorised=_mean_sd(method["memorised_last_epoch"]),
             n=method["test_last_epoch"]["n"],
@@ -95,11 +96,6 @@ def _mean_sd(summary: Mapping[str, Any]) -> str:
     """Format a summary in percent: "82.7 ± 3.1", or "82.7" without a standard deviation."""
     mean = percent(summary["mean"])
     return mean if summary["sd"] is None else f"{mean} ± {percent(summary['sd'])}"
-
-
-def _range(epochs: Sequence[int]) -> str:
-    low, high = min(epochs), max(epochs)
-    return str(low) if low == high else f"{low}–{high}"
 
 
 def _demo_figure(record: Mapping[str, Any], name: str, quantity: str, title: str, y_label: str) -> Markup:

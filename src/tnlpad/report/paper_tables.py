@@ -126,7 +126,7 @@ def blocks(table: TableResults) -> list[Block]:
 
 
 def variant_label(label: str, main: str) -> str:
-    """Return the label of a variant beside the main one; empty for the main one itself."""
+    """Return the label of a variant; empty for the main one."""
     return "" if label == main else label or RECIPE_LABEL
 
 
@@ -161,18 +161,13 @@ def _main_label(groups: Iterable[Group]) -> str:
 
 
 def paper_table_files(table: TableResults, level: int = 1) -> TableFiles:
-    """Render a table: Markdown with all matrices and blocks that have runs, LaTeX with the matrices.
+    """Render a table: Markdown under a heading of this level, LaTeX, and plain data with accuracies in percent.
 
-    Args:
-        table: The results.
-        level: Level of the Markdown heading.
+    Markdown has all matrices and blocks with runs, LaTeX the matrices. The plain data have a row for each group of runs
+    and for each cell without runs.
     """
-    return TableFiles(markdown=_markdown(table, level), latex=_latex(table), rows=paper_table_rows(table))
-
-
-def paper_table_rows(table: TableResults) -> list[dict[str, Any]]:
-    """Return plain data, accuracies in percent: a row for each group of runs and each cell without runs."""
-    return [_plain_row(entry, group) for entry in table.entries for group in entry.groups or (None,)]
+    rows = [_plain_row(entry, group) for entry in table.entries for group in entry.groups or (None,)]
+    return TableFiles(markdown=_markdown(table, level), latex=_latex(table), rows=rows)
 
 
 def group_cells(group: Group) -> list[str]:

@@ -139,7 +139,13 @@ def studies_files(found: Sequence[Study], level: int = 1) -> TableFiles:
     return TableFiles(
         markdown="\n".join(parts),
         latex=latex_file(TITLE, environments),
-        rows=[_plain_row(group) for study in found for row in study.rows for group in row.groups if group is not None],
+        rows=[
+            {**experiment_fields(group.records[0]), **plain_run_fields(group)}
+            for study in found
+            for row in study.rows
+            for group in row.groups
+            if group is not None
+        ],
     )
 
 
@@ -177,7 +183,3 @@ def _overview_cell(group: Group | None) -> str:
 def _block_table(noise: str, rows: Sequence[tuple[RowKey, Group]]) -> Table:
     cells = [[key.title, *group_cells(group)] for key, group in rows]
     return Table(title=noise_title(noise), headings=HEADINGS, align="lrrrr", rows=cells)
-
-
-def _plain_row(group: Group) -> dict[str, Any]:
-    return {**experiment_fields(group.records[0]), **plain_run_fields(group)}

@@ -58,11 +58,13 @@ def write_report(
         tables: Paper's tables to write, with or without runs, and nothing else. By default: those with runs, a table of
             all other runs, and one of sample selection.
         datasets: Summary of the datasets.
-        extras: Computed data by figure, beside the runs.
+        extras: Computed data by figure.
         command: The command that makes this report.
     """
     drawable, unreadable = _with_curves(records)
-    results = [table_results(name, records) for name in tables or _all_tables(records)]
+    results = [table_results(name, records) for name in tables or TITLES]
+    if not tables:  # the smoke grid only if it was run
+        results = [table for table in results if table.name != SMOKE or table.filled]
     others = [] if tables else studies.studies(records)
     selecting = [] if tables else selection.settings_with_selection(drawable)
     table_files = {table.name: paper_table_files(table) for table in results if table.filled or tables}
@@ -95,11 +97,6 @@ def write_report(
     page = out / "index.html"
     write_by_rename(page, results_page(contents).encode())
     return Report(page=page, files=(page, *files), tables=table_files, contents=contents)
-
-
-def _all_tables(records: Sequence[FinishedRecord]) -> list[str]:
-    """Return the paper's tables, and the smoke grid if it was run."""
-    return [name for name in TITLES if name != SMOKE or table_results(name, records).filled]
 
 
 def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord], list[Problem]]:

@@ -69,7 +69,7 @@ class Drawing:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What the runs of a panel have in common; `settings` are departures from the recipe, as JSON."""
+    """Common properties of the runs in a panel; `settings` are departures from the recipe, as JSON."""
 
     dataset: str
     noise: str
@@ -126,17 +126,12 @@ def wanted_panels(places: Sequence[Place], figure: str, most: int | None = MAX_P
 
 
 def _panel_number(place: Place, order: Mapping[str, int]) -> int | None:
-    for method in ("standard", "tnlpad"):
-        experiment = Experiment(
-            dataset=place.dataset,
-            noise=place.noise,
-            method=method,
-            network=place.network,
-            settings=json.loads(place.settings),
-        )
-        if (number := order.get(identity(experiment))) is not None:
-            return number
-    return None
+    settings = json.loads(place.settings)
+    experiments = (
+        Experiment(dataset=place.dataset, noise=place.noise, method=method, network=place.network, settings=settings)
+        for method in ("standard", "tnlpad")
+    )
+    return next((order[name] for each in experiments if (name := identity(each)) in order), None)
 
 
 def noise_rate(noise: str) -> float | None:
