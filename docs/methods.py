@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from tnlpad.methods import METHODS
 from tnlpad.report.words import method_title
+from tnlpad.runs.settings import field_comments
 
 PAGE = Path(__file__).parent / "methods.md"
 HEAD = """# Methods and their options
@@ -47,16 +48,7 @@ def _values(config: type[Any], name: str) -> str:
     """Return the allowed values, and the comment on the option."""
     kind = get_type_hints(config)[name]
     choices = ", ".join(map(_plain, get_args(kind))) if get_origin(kind) is Literal else ""
-    return "; ".join(filter(None, (choices, _remark(config, name)))).replace("|", "\\|")
-
-
-def _remark(config: type[Any], name: str) -> str:
-    """Return the comment on the field's line, in the class that declares it."""
-    for each in config.__mro__:
-        if name in inspect.get_annotations(each):
-            line = next(line for line in inspect.getsource(each).splitlines() if line.strip().startswith(f"{name}:"))
-            return line.partition("  # ")[2]
-    return ""
+    return "; ".join(filter(None, (choices, field_comments(config)[name]))).replace("|", "\\|")
 
 
 def _plain(value: Any) -> str:

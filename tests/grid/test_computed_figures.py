@@ -41,7 +41,7 @@ def test_what_makes_sense_is_taken():
         ("tsne", {"epoch": "60"}, "did you mean epochs?"),
         ("parameter_space", {"protocol": "authors"}, "--protocol authors"),
         ("parameter_space", {"epoch": "60"}, "did you mean epochs?"),
-        ("parameter_space", {"c2": "0.5"}, "'c2' is no setting"),  # not of all its runs
+        ("parameter_space", {"c2": "0.5"}, "'c2' is not a setting"),  # not of all its runs
     ],
 )
 def test_what_has_no_meaning_is_refused(name, options, message):

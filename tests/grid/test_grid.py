@@ -145,7 +145,7 @@ def test_states_of_a_run_on_its_way(tmp_path):
     ("file", "content", "problem"),
     [
         ("summary.json", "{", "is damaged"),
-        ("summary.json", json.dumps({"run_id": "another"}), "config is missing"),
+        ("summary.json", json.dumps({"run_id": "another"}), "is missing"),
         ("config.json", "{", "is damaged"),
         ("epochs.jsonl", '{"epoch": 7}\n', "is not the record of epoch 1"),
     ],

@@ -196,7 +196,7 @@ def test_a_setting_in_which_cells_differ_is_refused():
 
 
 def test_a_setting_that_some_have_not_names_one_of_them():
-    with pytest.raises(ValueError, match=r"simulated/mnist/symmetric-0.2/standard: 'c2' is no setting"):
+    with pytest.raises(ValueError, match=r"simulated/mnist/symmetric-0.2/standard: 'c2' is not a setting"):
         runs("simulated", settings={"c2": "0.3"})
 
 

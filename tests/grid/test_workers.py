@@ -10,7 +10,7 @@ import torch
 
 from tests.time_limit import time_limit
 from tnlpad.grid import workers
-from tnlpad.grid.workers import Worker, ready
+from tnlpad.grid.workers import Worker, wait_for_any
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +25,13 @@ def test_a_worker_that_died_before_it_took_its_job_is_known_by_its_silence(given
     worker = Worker()
     try:
         if given == "before":
-            worker.give(abs, -1)
+            worker.send(abs, -1)
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.join()
         if given == "after":
-            worker.give(abs, -1)
-        assert ready([worker]) == [worker]
-        assert worker.answer() is None
+            worker.send(abs, -1)
+        assert wait_for_any([worker]) == [worker]
+        assert worker.receive() is None
         assert worker.cause_of_death() == "was killed by SIGKILL (out of memory?)"
     finally:
         worker.stop()
@@ -40,7 +40,7 @@ def test_a_worker_that_died_before_it_took_its_job_is_known_by_its_silence(given
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (None, "stopped answering"),
+        (None, "stopped responding"),
         (0, "ended with exit status 0"),
         (3, "ended with exit status 3"),
         (-signal.SIGKILL, r"was killed by SIGKILL (out of memory?)"),
@@ -58,13 +58,13 @@ def test_interrupts_are_held_back_and_then_as_before():
     pressed = []
     before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
     try:
-        with workers._interrupts_held_back():
+        with workers._interrupts_blocked():
             signal.raise_signal(signal.SIGINT)  # to this thread: another one would take it at once
             assert not pressed
         assert pressed
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with workers._interrupts_held_back():
+            with workers._interrupts_blocked():
                 pass
             assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])  # of someone who blocks them already
         finally:
@@ -79,5 +79,5 @@ def test_memory_of_a_gpu_is_cleared_where_there_is_one(monkeypatch, initialised,
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
     monkeypatch.setattr(gc, "collect", lambda: done.append("collected"))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("emptied"))
-    workers._forget_the_job()
+    workers._free_gpu_memory()
     assert done == cleared

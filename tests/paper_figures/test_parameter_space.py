@@ -7,6 +7,7 @@ import torch
 from tnlpad.paper_figures.parameter_space import Problem, compute, loss, make_images, optimum, two_weights
 
 PROBLEM = Problem()
+SHORT = Problem(epochs=12, other_c2=(0.5, 2.0), stages=(2, 5, 12), contour_points=9)
 
 
 def test_wrong_labels_are_as_many_as_asked_and_lean_only_in_training():
@@ -97,9 +98,8 @@ def test_a_penalty_that_does_not_shrink_keeps_gamma_at_zero(found):
 
 
 def test_epochs_are_chosen_by_noisy_validation():
-    problem = Problem(epochs=12, other_c2=(0.5, 2.0), stages=(2, 5, 12), contour_points=9)
-    found = two_weights(problem)
-    _, validation, _ = make_images(problem)
+    found = two_weights(SHORT)
+    _, validation, _ = make_images(SHORT)
     for name, chosen in found["chosen_epoch"].items():
         shares = validation.accuracy(path(found, name)[1:], validation.given)
         assert shares[chosen - 1] == max(shares)
@@ -112,9 +112,6 @@ def test_contours_are_around_everything_drawn(found):
     for point in (*path(found, "w"), *path(found, "gamma"), found["noisy_optimum"], found["clean_optimum"]):
         assert losses["x"][0] < point[0] < losses["x"][-1]
         assert losses["y"][0] < point[1] < losses["y"][-1]
-
-
-SHORT = Problem(epochs=12, other_c2=(0.5, 2.0), stages=(2, 5, 12), contour_points=9)
 
 
 def test_the_file_is_whole_plain_and_always_the_same(tmp_path):

@@ -9,8 +9,7 @@ import torch
 from sklearn.metrics import silhouette_score
 from torch import nn
 
-from tnlpad.paper_figures import tsne as features
-from tnlpad.paper_figures import tsne as panels
+from tnlpad.paper_figures import tsne
 from tnlpad.paper_figures.tsne import Shown, _views, compute, configurations, neighbours_accuracy, scores
 from tnlpad.runs.config import configure
 from tnlpad.runs.prepare import prepare_data
@@ -93,16 +92,13 @@ def test_neighbours_accuracy_by_hand():
     assert scores(features, labels)["silhouette"] == round(float(silhouette_score(features, labels)), 4)
 
 
-SMALL_SHOWN = Shown(
-    dataset="digits", noises=("pairflip:0.4",), epochs=(1, 3), settings={"epochs": 4, "milestones": "3"}
-)
 SAMPLES = 60
 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
-    return out, json.loads(compute(out, SMALL_SHOWN, samples=SAMPLES).read_bytes())
+    return out, json.loads(compute(out, SHOWN, samples=SAMPLES).read_bytes())
 
 
 def test_a_panel_for_each_method_and_epoch(computed):
@@ -128,7 +124,7 @@ def test_a_panel_for_each_method_and_epoch(computed):
 def test_the_networks_are_those_of_the_ordinary_run(computed, tmp_path):
     _, document = computed
     for method, view in (("standard", "w"), ("tnlpad", "sigma")):
-        config = configure("digits", noise="pairflip:0.4", method=method, settings=SMALL_SHOWN.settings)
+        config = configure("digits", noise="pairflip:0.4", method=method, settings=SHOWN.settings)
         assert config.run_id in document["runs"]
         history = run(config, tmp_path).epochs()
         for panel in document["panels"]:
@@ -138,19 +134,19 @@ def test_the_networks_are_those_of_the_ordinary_run(computed, tmp_path):
 
 def test_nothing_finished_is_computed_again(computed, monkeypatch):
     out, document = computed
-    monkeypatch.setattr(features, "run", None)
-    monkeypatch.setattr(panels, "_positions", None)
-    assert json.loads(compute(out, SMALL_SHOWN, samples=SAMPLES).read_bytes()) == document
+    monkeypatch.setattr(tsne, "run", None)
+    monkeypatch.setattr(tsne, "_positions", None)
+    assert json.loads(compute(out, SHOWN, samples=SAMPLES).read_bytes()) == document
     assert not list(out.rglob("checkpoint.pt"))
 
 
 def test_a_picture_that_is_missing_is_made_from_the_features_that_are_there(computed, monkeypatch):
     out, document = computed
-    monkeypatch.setattr(features, "run", None)
+    monkeypatch.setattr(tsne, "run", None)
     (missing,) = out.glob("tsne/*standard*/panel-3-*.json")
     missing.unlink()
     told = []
-    again = json.loads(compute(out, SMALL_SHOWN, samples=SAMPLES, tell=told.append).read_bytes())
+    again = json.loads(compute(out, SHOWN, samples=SAMPLES, tell=told.append).read_bytes())
     assert told == ["digits pairflip:0.4 standard: t-SNE of w at epoch 3"]
     for name in ("silhouette", "neighbours_accuracy", "test_accuracy"):
         assert again["panels"][1][name] == document["panels"][1][name]
@@ -163,7 +159,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("place", ["before the features of epoch 3", "after those of epoch 1"])
 def test_a_killed_computation_goes_on(computed, tmp_path, monkeypatch, place):
     _, document = computed
-    snapshot, count = features._snapshot, []
+    snapshot, count = tsne._snapshot, []
 
     def interrupted(*arguments):
         count.append(None)
@@ -172,15 +168,15 @@ def test_a_killed_computation_goes_on(computed, tmp_path, monkeypatch, place):
         return snapshot(*arguments)
 
     tell = None if "before" in place else lambda told: killed_in(told, "epoch 2 of 3")
-    monkeypatch.setattr(features, "CHECKPOINT_SECONDS", 0)
-    monkeypatch.setattr(panels, "_positions", lambda places, seed: [[0.0, 0.0]] * len(places))  # takes longest
-    monkeypatch.setattr(features, "_snapshot", interrupted if "before" in place else snapshot)
+    monkeypatch.setattr(tsne, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(tsne, "_positions", lambda places, seed: [[0.0, 0.0]] * len(places))  # takes longest
+    monkeypatch.setattr(tsne, "_snapshot", interrupted if "before" in place else snapshot)
     with pytest.raises(Killed):
-        compute(tmp_path, SMALL_SHOWN, samples=SAMPLES, tell=tell)
+        compute(tmp_path, SHOWN, samples=SAMPLES, tell=tell)
     assert not (tmp_path / "tsne.json").exists()
-    monkeypatch.setattr(features, "_snapshot", snapshot)
+    monkeypatch.setattr(tsne, "_snapshot", snapshot)
     told = []
-    again = json.loads(compute(tmp_path, SMALL_SHOWN, samples=SAMPLES, tell=told.append).read_bytes())
+    again = json.loads(compute(tmp_path, SHOWN, samples=SAMPLES, tell=told.append).read_bytes())
     assert [panel["test_accuracy"] for panel in again["panels"]] == [p["test_accuracy"] for p in document["panels"]]
     # The checkpoint lies behind epoch 3 in the one case, so it starts anew, and after epoch 2 in the other.
     first = next(line for line in told if "standard" in line)
@@ -201,4 +197,4 @@ def test_a_run_is_not_mistaken_for_a_finished_one(computed):
 def test_a_single_sample_is_no_picture(computed):
     out, _ = computed
     with pytest.raises(ValueError, match="samples=1"):
-        compute(out, SMALL_SHOWN, samples=1)
+        compute(out, SHOWN, samples=1)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import tnlpad
 from tests.data.own_files import class_folders, picture, save
-from tests.test_fitting import CONTENT, OWN_FIT_LABELS, trained
 from tnlpad.cli import app
 from tnlpad.data.own import open_dataset
 from tnlpad.data.progress import Silent
@@ -18,12 +18,24 @@ from tnlpad.runs.config import command, configure, departures, from_json
 from tnlpad.runs.own_data import prepare_own_data, save_location, trainable_parts
 from tnlpad.runs.run import run
 
+LABELS = np.arange(40) % 2
+CONTENT = {
+    "images": np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3), dtype=np.uint8),
+    "features": np.random.default_rng(0).normal(size=(40, 3)),
+    "pictures": [picture(row, size=(12 + row % 3, 10)) for row in range(40)],
+}
+
+
+def fitted(data, labels, out, **names):
+    """The content of the run's data.json, and of its summary."""
+    result = tnlpad.fit(data, labels, settings={"epochs": 1}, device="cpu", out=out, **names)
+    return read_data_file(result.folder), result.summary
+
 
 @pytest.mark.parametrize("kind", list(CONTENT))
 def test_data_are_kept_as_they_can_be_opened_again(kind, tmp_path):
     names = {"ids": [f"sample {row}" for row in range(40)], "class_names": ["zebra", "ant"]}
-    folder = trained(CONTENT[kind], OWN_FIT_LABELS, tmp_path, **names)
-    remembered = read_data_file(folder.path)
+    remembered, _ = fitted(CONTENT[kind], LABELS, tmp_path, **names)
     own = open_dataset(remembered["path"])
     assert own.shape.fingerprint == remembered["fingerprint"]
     assert own.class_names == ("zebra", "ant")
@@ -32,23 +44,21 @@ def test_data_are_kept_as_they_can_be_opened_again(kind, tmp_path):
 
 def test_parts_are_kept(tmp_path):
     datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
-    columns = {"image": CONTENT["pictures"], "label": OWN_FIT_LABELS.tolist()}
+    columns = {"image": CONTENT["pictures"], "label": LABELS.tolist()}
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["no", "yes"])})
     whole = datasets.Dataset.from_dict(columns, features=features)
     parts = datasets.DatasetDict(
         {"test": whole.select(range(30, 40)), "train": whole.select(range(20)), "val": whole.select(range(20, 30))}
     )
-    folder = trained(parts, None, tmp_path)
-    assert folder.summary()["samples"] == {"train": 20, "validation": 10, "test": 10}
-    remembered = read_data_file(folder.path)
+    remembered, summary = fitted(parts, None, tmp_path)
+    assert summary["samples"] == {"train": 20, "validation": 10, "test": 10}
     assert open_dataset(remembered["path"]).shape.fingerprint == remembered["fingerprint"]
 
 
 def test_the_names_of_columns_are_kept(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pip install pandas")
     table = pandas.DataFrame(CONTENT["features"]).add_prefix("column of ")
-    folder = trained(table, OWN_FIT_LABELS, tmp_path)
-    remembered = read_data_file(folder.path)
+    remembered, _ = fitted(table, LABELS, tmp_path)
     assert open_dataset(remembered["path"]).columns == tuple(remembered["columns"]) == tuple(table.columns)
 
 
@@ -176,7 +186,7 @@ def test_settings_without_a_meaning_are_refused(tmp_path, settings):
 def test_a_configuration_describes_its_data_completely(tmp_path):
     plain = configure(open_dataset(class_folders(tmp_path)).shape).to_json()
     del plain["data"]["kind"]
-    with pytest.raises(ValueError, match="data=.*fingerprint, kind"):
+    with pytest.raises(ValueError, match=r"data=.*fingerprint, kind"):
         from_json(plain)
     assert "data" not in configure("digits").to_json()
 

@@ -120,7 +120,7 @@ def test_a_file_of_noise_that_was_changed_is_refused(tmp_path):
 
 def test_a_part_of_the_data_is_another_run(root, tmp_path):
     for settings, message in (
-        ({"subset": None}, "has 36 training images here, but this run needs 75,750 .* --set subset=36"),
+        ({"subset": None}, r"has 36 training images here, but this run needs 75,750 .* --set subset=36"),
         ({"subset": 35}, "this run needs 35 "),
     ):
         with pytest.raises(DataError, match=message):

@@ -1,8 +1,11 @@
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import pytest
 
-from tnlpad.runs.settings import as_text, nearest, read
+from tnlpad.methods import METHODS
+from tnlpad.runs.config import NOT_SETTABLE, RunConfig, configure, settings_listing, with_settings
+from tnlpad.runs.settings import as_text, field_comments, nearest, read
 
 
 @pytest.mark.parametrize(
@@ -67,3 +70,36 @@ def test_no_name_is_offered_where_none_is_near():
 def test_what_is_written_is_read_again(value, text, hint):
     assert as_text(value) == text
     assert read("name", text, hint) == (tuple(value) if isinstance(value, list) else value)
+
+
+@dataclass
+class Base:
+    """A class.
+
+    Args:
+        rate: Not the comment.
+    """
+
+    rate: float = 0.5  # learning rate
+    size: int = 3
+
+
+@dataclass
+class Derived(Base):
+    size: int = 4  # number of samples
+
+
+def test_the_comments_of_fields_are_read_from_the_class_that_declares_them():
+    assert field_comments(Base) == {"rate": "learning rate", "size": ""}
+    assert field_comments(Derived) == {"rate": "learning rate", "size": "number of samples"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_setting_is_listed_with_its_value_and_meaning(method):
+    config = configure("digits", method=method, noise="symmetric:0.4", settings={"epochs": 7})
+    listing = settings_listing(config)
+    names = [field.name for field in fields(RunConfig) if field.name not in NOT_SETTABLE]
+    assert [name for name, _, _ in listing] == [*names, *config.options]
+    assert all(meaning for _, _, meaning in listing)
+    assert with_settings(config, {name: value for name, value, _ in listing}) == config
+    assert ("epochs", "7", "number of epochs (at least 1)") in listing

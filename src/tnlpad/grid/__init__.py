@@ -1,1 +1,1 @@
-"""Grids of runs: which runs a table needs, where they run, and how long they take."""
+"""Many runs: the grid and its executors, the plan of the paper's tables and figures, and the demo."""

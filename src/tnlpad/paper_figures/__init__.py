@@ -1,1 +1,1 @@
-"""The paper's computed figures: t-SNE of test features, and paths in parameter space."""
+"""Figures of the paper that need more than the records of runs."""

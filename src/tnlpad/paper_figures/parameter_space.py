@@ -1,25 +1,14 @@
-"""Points along a path, and numbers of them as plain data.
+"""Paths of w, σ and γ during training: on a problem with two weights, and of a small network on digits.
 
-A problem with two weights, on which the clean and the noisy optimum are known.
+Two weights: images have two features. The first separates the two classes. The second is noise, but on training images
+with a wrong label it leans towards that label. A large network has many such features by chance, and memorises wrong
+labels through them. The loss is ½(1 − y·w·x)², so the clean and the noisy optimum solve linear equations: the first
+over many new images with clean labels, the second over the training images with their given labels. The first feature
+is much larger, so gradient descent first approaches the clean optimum and then, slowly, the noisy one. Every step uses
+all training images.
 
-Images have two features. The first tells the two classes apart. The second is noise, but on training images with a
-wrong label it leans towards that label: a large network has plenty of such features by chance, and learns wrong labels
-through them. On new images it is noise and nothing else. The loss is ½(1 − y·w·x)², so clean and noisy optimum are
-solutions of linear equations: the first over many new images with clean labels, the second over the training images
-with the labels as given.
-
-Where w, σ and γ go on the problem with two weights, by plain gradient descent and by the decomposition.
-
-The first feature is much the larger, so plain gradient descent first runs towards the clean optimum and then, slowly,
-along the second weight to the noisy one. The decomposition is the real `Decomposition` over SGD. Every step sees all
-training images; an epoch is a number of steps.
-
-Where w and σ of a small network go, in the plane of the two main directions of both.
-
-Its clean optimum is where plain training ends that starts from the same weights and sees the clean labels: a stand-in,
-since a network has many.
-
-The file that the two drawings are made from.
+Network: its path is projected onto the plane of its two main directions. The end of standard training on clean labels,
+from the same initial weights, stands in for the clean optimum, since a network has many.
 """
 
 import json
@@ -44,27 +33,10 @@ from tnlpad.runs.config import RunConfig, command, configure, departures
 from tnlpad.runs.run import run
 from tnlpad.training.loop import Record
 
-Points = NDArray[np.float64]  # one, or of a path a row for the start and one after every epoch
+NAME = "parameter_space"
+DATASET, NOISE, C2 = "digits", "symmetric:0.4", 1.0
 DECIMALS = 5
-
-
-def distances_to(place: Points, path: Points) -> Points:
-    """Of every point of a path."""
-    distances: Points = np.linalg.norm(path - place, axis=1)
-    return distances
-
-
-def first_best(accuracies: Sequence[float] | Points) -> int:
-    """The first epoch of the highest accuracy; element 0 is the start, which nobody chooses."""
-    return int(np.argmax(np.asarray(accuracies)[1:])) + 1
-
-
-def rounded(values: Any) -> Any:
-    """Plain lists; a number that there is none of is None."""
-    array = np.asarray(values, dtype=float)
-    if array.ndim == 0:
-        return None if np.isnan(array) else round(float(array), DECIMALS)
-    return [rounded(value) for value in array]
+Points = NDArray[np.float64]  # one point, or a path: a row for the start and one after every epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,17 +44,17 @@ class Problem:
     """Two features, two classes, and how to train on them.
 
     Args:
-        seed: Of the features and of which labels are wrong.
-        train_images, validation_images, test_images: How many of each; of the last the clean labels count.
-        noise_rate: The share of labels that are wrong.
+        seed: Of the features and of the wrong labels.
+        train_images, validation_images, test_images: Number of images; test images are judged by clean labels.
+        noise_rate: Share of wrong labels.
         spread: Standard deviation of the first feature around +1 and −1.
         lean: How far the second feature leans towards a wrong label, on training images.
         noise: Standard deviation of the second feature.
-        start: The weights before training, where the gradient is below 1 as that of a network is; γ starts at 0.
-        epochs, steps_per_epoch, learning_rate, momentum, c1, c2: As everywhere.
+        start: Initial weights, chosen so that the gradient is below 1, as a network's is; γ starts at 0.
+        epochs, steps_per_epoch, learning_rate, momentum, c1, c2: As in other runs.
         other_c2: Values of c2 to compare with.
-        stages: Epochs at which to show how far σ and γ go.
-        contour_margin, contour_points: Of the grid on which the two losses are computed, for contour lines.
+        stages: Epochs at which to show how far σ and γ move.
+        contour_margin, contour_points: Grid for the contour lines of the two losses.
     """
 
     seed: int = 1
@@ -106,6 +78,48 @@ class Problem:
     contour_points: int = 61
 
 
+def compute(
+    out: Path,
+    *,
+    settings: Mapping[str, Any],
+    seed: int = 1,
+    root: Path | None = None,
+    device: str = "cpu",
+    problem: Problem = Problem(),
+) -> Path:
+    """Write `OUT/parameter_space.json`, unless it is there; takes seconds and is deterministic.
+
+    Args:
+        out: Folder of all runs.
+        settings, seed, root, device: Of the network's runs.
+        problem: The problem with two weights.
+    """
+    configs = configurations(settings=settings, seed=seed)
+    path = out / f"{NAME}.json"
+    if not _is_there(path, problem, configs):
+        document = {
+            "kind": NAME,
+            "two_weights": two_weights(problem),
+            "real_run": network_paths(configs, root, device),
+        }
+        out.mkdir(parents=True, exist_ok=True)
+        write_by_rename(path, to_json(document))
+    return path
+
+
+def _is_there(path: Path, problem: Problem, configs: Mapping[str, RunConfig]) -> bool:
+    """Whether the file can be read and belongs to this problem and these runs."""
+    try:
+        found = json.loads(path.read_bytes())
+        known = (found["two_weights"]["problem"], found["real_run"]["commands"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return known == (json.loads(json.dumps(asdict(problem))), commands(configs))
+
+
+# Two weights ----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Images:
     """Features, a row for each image, with labels ±1."""
@@ -115,13 +129,13 @@ class Images:
     given: Tensor
 
     def accuracy(self, weights: Points, labels: Tensor) -> list[float]:
-        """Of each row of weights."""
+        """Return the accuracy of each row of weights."""
         agree = (torch.from_numpy(weights) @ self.features.T) * labels > 0
         return [float(share) for share in agree.double().mean(dim=1)]
 
 
 def make_images(problem: Problem) -> tuple[Images, Images, Images]:
-    """For training, validation and testing; the last two are new images."""
+    """Return training, validation and test images; the second feature leans only in training."""
     generator = torch.Generator().manual_seed(problem.seed)
 
     def draw(count: int, leaning: bool) -> Images:
@@ -141,18 +155,18 @@ def make_images(problem: Problem) -> tuple[Images, Images, Images]:
 
 
 def optimum(features: Tensor, labels: Tensor) -> Points:
-    """The weights of least loss."""
+    """Return the weights of least loss."""
     weights: Points = torch.linalg.lstsq(features, labels.unsqueeze(1)).solution.squeeze(1).numpy()
     return weights
 
 
 def loss(weights: Tensor, features: Tensor, labels: Tensor) -> Tensor:
-    """½(1 − y·w·x)², mean over the images; several rows of weights at once if there are."""
+    """Return ½(1 − y·w·x)², the mean over the images, for each row of weights."""
     return 0.5 * (1 - labels * (weights @ features.T)).square().mean(dim=-1)
 
 
 def two_weights(problem: Problem) -> dict[str, Any]:
-    """Optima, paths, chosen epochs, distances, and what other values of c2 do; plain data."""
+    """Return optima, paths, chosen epochs, distances and results of other values of c2 as plain data."""
     train, validation, test = make_images(problem)
     clean, noisy = optimum(test.features, test.clean), optimum(train.features, train.given)
     plain = _plain_path(problem, train)
@@ -181,10 +195,10 @@ def _layer(problem: Problem) -> nn.Linear:
 
 
 def _descend(
-    problem: Problem, layer: nn.Linear, optimizer: torch.optim.Optimizer, train: Images, look: Callable[[], None]
+    problem: Problem, layer: nn.Linear, optimizer: torch.optim.Optimizer, train: Images, record: Callable[[], None]
 ) -> None:
-    """Train, and look before the first epoch and after every one."""
-    look()
+    """Train, and call `record` before the first epoch and after every epoch."""
+    record()
     for _ in range(problem.epochs):
         if isinstance(optimizer, Decomposition):
             optimizer.start_epoch()
@@ -192,7 +206,7 @@ def _descend(
             optimizer.zero_grad()
             loss(layer.weight[0], train.features, train.given).backward()
             optimizer.step()
-        look()
+        record()
 
 
 def _plain_path(problem: Problem, train: Images) -> Points:
@@ -214,17 +228,17 @@ def _decomposed_paths(problem: Problem, train: Images, c2: float) -> dict[str, P
     )
     points: dict[str, list[Tensor]] = {"w": [], "sigma": [], "gamma": []}
 
-    def look() -> None:
+    def record() -> None:
         points["w"].append(layer.weight[0].detach().clone())
         for name in ("sigma", "gamma"):
             points[name].append(optimizer.state[layer.weight][name][0].clone())
 
-    _descend(problem, layer, optimizer, train, look)
+    _descend(problem, layer, optimizer, train, record)
     return {name: torch.stack(path).numpy() for name, path in points.items()}
 
 
 def _with_c2(problem: Problem, c2: float, train: Images, test: Images, clean: Points) -> dict[str, float]:
-    """Where another c2 ends."""
+    """Return the end of training with another c2."""
     paths = _decomposed_paths(problem, train, c2)
     ends = {name: paths[name][-1:] for name in ("w", "sigma")}
     return {
@@ -238,7 +252,7 @@ def _with_c2(problem: Problem, c2: float, train: Images, test: Images, clean: Po
 def _losses(
     problem: Problem, paths: Mapping[str, Points], clean: Points, noisy: Points, train: Images, test: Images
 ) -> dict[str, Any]:
-    """Both losses on a grid around everything that is drawn."""
+    """Return both losses on a grid that covers everything that is drawn."""
     corners = np.concatenate([*paths.values(), clean[None], noisy[None]])
     low, high = corners.min(axis=0) - problem.contour_margin, corners.max(axis=0) + problem.contour_margin
     x, y = (np.linspace(low[k], high[k], problem.contour_points) for k in (0, 1))
@@ -252,13 +266,13 @@ def _losses(
     }
 
 
-DATASET, NOISE, C2 = "digits", "symmetric:0.4", 1.0
+# A network ------------------------------------------------------------------------------------------------------------
 
 
 def configurations(*, settings: Mapping[str, Any], seed: int) -> dict[str, RunConfig]:
-    """The runs: with clean labels, with noisy ones, and with noisy ones and the decomposition.
+    """Return the runs: on clean labels, on noisy labels, and on noisy labels by TNLPAD.
 
-    γ starts at 0, so that all start alike.
+    γ starts at 0, so that all start from the same weights.
     """
 
     def config(method: str, noise: str, own: Mapping[str, Any]) -> RunConfig:
@@ -272,12 +286,12 @@ def configurations(*, settings: Mapping[str, Any], seed: int) -> dict[str, RunCo
 
 
 def commands(configs: Mapping[str, RunConfig]) -> dict[str, str]:
-    """What to type for each of these runs."""
+    """Return the command of each run."""
     return {name: command(each) for name, each in configs.items()}
 
 
 def network_paths(configs: Mapping[str, RunConfig], root: Path | None, device: str) -> dict[str, Any]:
-    """Three paths of a network, flattened into the plane; their distances in full; plain data."""
+    """Return three paths of a network in the plane, and their distances in the full space, as plain data."""
     clean, plain, tnlpad = (_watched(configs[name], root, device) for name in ("clean", "plain", "tnlpad"))
     judged = {"plain": plain["w"], "w": tnlpad["w"], "sigma": tnlpad["sigma"]}
     paths = {name: np.array(each.weights) for name, each in judged.items()}
@@ -305,19 +319,19 @@ def network_paths(configs: Mapping[str, RunConfig], root: Path | None, device: s
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """All weights that a network is judged by, before training and after every epoch, and how accurate it is."""
+    """Weights and accuracies of a judged network, before training and after every epoch."""
 
     weights: list[Points] = field(default_factory=list)
-    test: list[float] = field(default_factory=lambda: [np.nan])  # before training nothing is measured
+    test: list[float] = field(default_factory=lambda: [np.nan])  # not measured before training
     validation: list[float] = field(default_factory=lambda: [np.nan])
 
 
 def _watched(config: RunConfig, root: Path | None, device: str) -> dict[str, Watched]:
-    """A run carried to its end, by the names of what it is judged by."""
+    """Finish a run and return the paths of its judged networks by name."""
     methods: list[Method] = []
     found: dict[str, Watched] = {}
 
-    def look() -> None:
+    def record_weights() -> None:
         for name, held in methods[0].judged.items():
             with held() as network:
                 vector = torch.cat([p.detach().flatten() for p in network.parameters()])
@@ -325,10 +339,10 @@ def _watched(config: RunConfig, root: Path | None, device: str) -> dict[str, Wat
 
     def before(method: Method, *_: Any) -> None:
         methods.append(method)
-        look()
+        record_weights()
 
     def after(record: Record) -> None:
-        look()
+        record_weights()
         for name, judged in record["judged"].items():
             found[name].test.append(judged["test_accuracy"])
             found[name].validation.append(judged["validation_accuracy"])
@@ -347,51 +361,31 @@ def _watched(config: RunConfig, root: Path | None, device: str) -> dict[str, Wat
 
 
 def _plane(points: Points) -> tuple[Points, Points, Points]:
-    """Mean, two main directions as columns, and the share of the variance along each."""
+    """Return the mean, the two main directions as columns, and the share of the variance along each."""
     middle = points.mean(axis=0)
     _, lengths, directions = np.linalg.svd(points - middle, full_matrices=False)
     axes = directions[:2].T
-    axes *= np.where((points[-1] - points[0]) @ axes < 0, -1.0, 1.0)  # the sign is free: paths go right and up
+    axes *= np.where((points[-1] - points[0]) @ axes < 0, -1.0, 1.0)  # choose the sign so that paths go right and up
     return middle, axes, lengths[:2] ** 2 / (lengths**2).sum()
 
 
-NAME = "parameter_space"
+# Paths ----------------------------------------------------------------------------------------------------------------
 
 
-def compute(
-    out: Path,
-    *,
-    settings: Mapping[str, Any],
-    seed: int = 1,
-    root: Path | None = None,
-    device: str = "cpu",
-    problem: Problem = Problem(),
-) -> Path:
-    """Make `OUT/parameter_space.json`, in seconds and always the same; what is there already is left.
-
-    Args:
-        out: The folder of all runs.
-        settings, seed, root, device: Of the network's runs.
-        problem: The one with two weights.
-    """
-    configs = configurations(settings=settings, seed=seed)
-    path = out / f"{NAME}.json"
-    if not _is_there(path, problem, configs):
-        document = {
-            "kind": NAME,
-            "two_weights": two_weights(problem),
-            "real_run": network_paths(configs, root, device),
-        }
-        out.mkdir(parents=True, exist_ok=True)
-        write_by_rename(path, to_json(document))
-    return path
+def distances_to(place: Points, path: Points) -> Points:
+    """Return the distance of every point of a path."""
+    distances: Points = np.linalg.norm(path - place, axis=1)
+    return distances
 
 
-def _is_there(path: Path, problem: Problem, configs: Mapping[str, RunConfig]) -> bool:
-    """A file that cannot be read, or is about something else, is none."""
-    try:
-        found = json.loads(path.read_bytes())
-        known = (found["two_weights"]["problem"], found["real_run"]["commands"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return known == (json.loads(json.dumps(asdict(problem))), commands(configs))
+def first_best(accuracies: Sequence[float] | Points) -> int:
+    """Return the first epoch of the highest accuracy; element 0, before training, is not eligible."""
+    return int(np.argmax(np.asarray(accuracies)[1:])) + 1
+
+
+def rounded(values: Any) -> Any:
+    """Return rounded numbers as plain lists, with None for NaN."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 0:
+        return None if np.isnan(array) else round(float(array), DECIMALS)
+    return [rounded(value) for value in array]

@@ -1,10 +1,7 @@
-"""Which runs the figure looks at, and when.
+"""Test features during training, as t-SNE pictures with two measures of how well the classes are separated.
 
-The features of the test images at some epochs of a run, kept in a file for each.
-
-A picture of a run's test features at an epoch, and two numbers that say how far apart the classes are.
-
-The file that the figure is drawn from.
+Each run is trained up to the last epoch of interest. Its folder keeps the features of each of these epochs and each
+picture, so that an interrupted computation resumes.
 """
 
 import json
@@ -27,22 +24,33 @@ from tnlpad.data.catalogue import find
 from tnlpad.methods import Method
 from tnlpad.records.store import RunFolder
 from tnlpad.rng import numpy_stream
-from tnlpad.runs.config import Protocol, RunConfig, command, configure, departures
+from tnlpad.runs.config import RunConfig, command, configure, departures
 from tnlpad.runs.prepare import Data, prepare_loader
 from tnlpad.runs.run import run
 from tnlpad.training.loop import Record
 from tnlpad.training.measure import Samples, Sets, evaluate, evaluation_mode
+from tnlpad.types import ProtocolName
 
+NAME = "tsne"
 METHODS = ("standard", "tnlpad")
+COMPONENTS = 50  # of the PCA before t-SNE
+PERPLEXITY = 30
+NEIGHBOURS = 10
+BATCHES_FOR_STATISTICS = 200
+CHECKPOINT_SECONDS = 60
+REESTIMATED = "sigma_reestimated"
+
+Features = NDArray[np.float64]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What to look at; the paper's unless said otherwise.
+    """Runs and epochs of the figure; by default the paper's.
 
     Args:
-        dataset, noises, epochs: Each noise is trained with both methods, and looked at after each of these epochs.
-        settings, protocol: As for `configure`, of both methods.
+        dataset, noises, epochs: Both methods are trained on each noise, and shown after each of these epochs.
+        settings, protocol: Of both methods; see `configure`.
         seed: Of the runs, and of the pictures.
     """
 
@@ -51,11 +59,11 @@ class Shown:
     epochs: tuple[int, ...] = (5, 25, 45)
     settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 1
-    protocol: Protocol = "paper"
+    protocol: ProtocolName = "paper"
 
 
 def configurations(shown: Shown, device: str) -> list[RunConfig]:
-    """The runs to look at; what would not come to these epochs is refused."""
+    """Return the runs; raises ValueError if they do not reach these epochs."""
     configs = [
         configure(
             shown.dataset,
@@ -73,43 +81,91 @@ def configurations(shown: Shown, device: str) -> list[RunConfig]:
         if not shown.epochs or not all(1 <= epoch <= config.epochs for epoch in shown.epochs):
             raise ValueError(f"epochs={shown.epochs}: give at least one, from 1 to {config.epochs}.")
         if config.patience is not None:
-            raise ValueError(f"patience={config.patience}: might end a run before these epochs. Leave it out.")
+            raise ValueError(f"patience={config.patience}: may stop a run before these epochs. Leave it out.")
     return configs
 
 
-COMPONENTS = 50
-BATCHES_FOR_STATISTICS = 200
-CHECKPOINT_SECONDS = 60
-REESTIMATED = "sigma_reestimated"
+def compute(
+    out: Path,
+    shown: Shown,
+    *,
+    root: Path | None = None,
+    device: str = "cpu",
+    samples: int | None = None,
+    tell: Tell | None = None,
+) -> Path:
+    """Write `OUT/tsne.json`, or resume.
 
-Features = NDArray[np.float64]
-Tell = Callable[[str], None]
+    Args:
+        out: Folder of all runs.
+        shown: Runs and epochs to show.
+        root: Folder of datasets.
+        device: Device to train on.
+        samples: Number of test images to show, drawn once; None shows all.
+        tell: Called with a line about the current step.
+    """
+    configs = configurations(shown, device)
+    say = tell or (lambda line: None)
+    epochs = sorted({*shown.epochs})
+    folders = [RunFolder(out / NAME / config.run_id) for config in configs]
+    # First everything that needs the device: the rest can be done on any machine.
+    for config, folder in zip(configs, folders, strict=True):
+        collect(config, folder, epochs, root, device, say)
+    panels = []
+    for config, folder in zip(configs, folders, strict=True):
+        panels += embed(config, folder, epochs, samples, say)
+    labels = read_features(folders[0], epochs[0])["labels"]
+    document = {
+        "kind": NAME,
+        "dataset": configs[0].dataset,
+        "class_names": list(find(shown.dataset).class_names),
+        "epochs": epochs,
+        "seed": shown.seed,
+        "protocol": shown.protocol,
+        "settings": departures(configs[0]),
+        "test_images": len(labels),
+        "recipe": {"components": COMPONENTS, "perplexity": PERPLEXITY, "neighbours": NEIGHBOURS, "init": "pca"},
+        "runs": {c.run_id: {"config": c.to_json(), "command": command(c), "up_to_epoch": epochs[-1]} for c in configs},
+        "labels": labels[shown_images(len(labels), samples, shown.seed)].tolist(),
+        "panels": panels,
+    }
+    path = out / f"{NAME}.json"
+    write_by_rename(path, compact(document))
+    return path
 
 
-class _SeenEnough(Exception):
-    """Training has come to the last epoch of interest."""
+def compact(value: dict[str, Any]) -> bytes:
+    """Return JSON without spaces, since pictures are long."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+# Features -------------------------------------------------------------------------------------------------------------
+
+
+class _LastEpochReached(Exception):
+    """Stops training after the last epoch of interest."""
 
 
 def collect(
     config: RunConfig, folder: RunFolder, epochs: Sequence[int], root: Path | None, device: str, say: Tell
 ) -> None:
-    """Train up to the last epoch, and keep the features of each epoch of interest."""
+    """Train up to the last epoch, and save the features of each epoch of interest."""
     files = {epoch: features_file(folder, epoch) for epoch in epochs}
     if all(file.exists() for file in files.values()):
         return
     if folder.checkpoint_file.exists() and _missed(folder, files):
-        folder.checkpoint_file.unlink()  # without one it starts anew
-    looking: list[tuple[Method, Data, Sets]] = []
+        folder.checkpoint_file.unlink()  # start over
+    prepared: list[tuple[Method, Data, Sets]] = []
 
-    def look(record: Record) -> None:
+    def after_epoch(record: Record) -> None:
         epoch = record["epoch"]
         say(f"{config.dataset} {config.noise} {config.method}: epoch {epoch} of {epochs[-1]}")
         if epoch in files:
             with replacing(files[epoch]) as file:
-                arrays: dict[str, Any] = _snapshot(config, *looking[0], torch.device(device))
+                arrays: dict[str, Any] = _snapshot(config, *prepared[0], torch.device(device))
                 np.savez(file, **arrays)
         if epoch == epochs[-1]:
-            raise _SeenEnough
+            raise _LastEpochReached
 
     try:
         run(
@@ -118,26 +174,26 @@ def collect(
             root=root,
             device=device,
             checkpoint_every_seconds=CHECKPOINT_SECONDS,
-            on_prepared=lambda *prepared: looking.append(prepared),
-            on_epoch=look,
+            on_prepared=lambda *parts: prepared.append(parts),
+            on_epoch=after_epoch,
         )
-    except _SeenEnough:
-        folder.checkpoint_file.unlink(missing_ok=True)  # of a large network hundreds of megabytes
+    except _LastEpochReached:
+        folder.checkpoint_file.unlink(missing_ok=True)  # hundreds of megabytes for a large network
 
 
 def _missed(folder: RunFolder, files: dict[int, Path]) -> bool:
-    """Whether the checkpoint lies behind an epoch whose features are not there: a kill came in between."""
+    """Whether the checkpoint is later than an epoch whose features were not saved before a kill."""
     done = len(folder.epochs())
     return any(epoch <= done and not file.exists() for epoch, file in files.items())
 
 
 def features_file(folder: RunFolder, epoch: int) -> Path:
-    """Where a run's features of an epoch are kept."""
+    """Return the file of a run's features of an epoch."""
     return folder.path / f"features-{epoch}.npz"
 
 
 def read_features(folder: RunFolder, epoch: int) -> dict[str, NDArray[Any]]:
-    """As `_snapshot` gave them."""
+    """Read what `_snapshot` returned."""
     with np.load(features_file(folder, epoch)) as arrays:
         return dict(arrays)
 
@@ -145,7 +201,7 @@ def read_features(folder: RunFolder, epoch: int) -> dict[str, NDArray[Any]]:
 def _snapshot(
     config: RunConfig, method: Method, data: Data, sets: Sets, device: torch.device
 ) -> dict[str, NDArray[Any]]:
-    """By view, the components of the test features and the test accuracy; and the test labels."""
+    """Return the test labels, and by view the components of the test features and the test accuracy."""
     test = sets.test
     assert test is not None, "every dataset of the catalogue has a test set"
     found: dict[str, NDArray[Any]] = {"labels": test.labels.cpu().numpy()}
@@ -158,7 +214,7 @@ def _snapshot(
 
 
 def _views(config: RunConfig, method: Method, data: Data, device: torch.device) -> dict[str, Any]:
-    """The weights to look through: w of ordinary training; σ, and σ with statistics of its own where that differs."""
+    """Return the weights to show: w of standard training, else σ, and σ with BatchNorm statistics of its own."""
     if "sigma" not in method.judged:
         return {"w": method.judged["w"]}
     views = {"sigma": method.judged["sigma"]}
@@ -168,7 +224,7 @@ def _views(config: RunConfig, method: Method, data: Data, device: torch.device) 
 
         @contextmanager
         def reestimated() -> Iterator[nn.Module]:
-            loader, _ = prepare_loader(config, data, device)  # with streams of its own: training is not disturbed
+            loader, _ = prepare_loader(config, data, device)  # new random streams, so that training is not changed
             images = (batch.images for batch in islice(loader, BATCHES_FOR_STATISTICS))
             with method.judged["sigma"]() as network, reestimated_batchnorm(network, images):
                 yield network
@@ -179,7 +235,7 @@ def _views(config: RunConfig, method: Method, data: Data, device: torch.device) 
 
 @torch.no_grad()
 def _features(network: nn.Module, samples: Samples) -> Features:
-    """The penultimate layer's outputs, a row for each image, in full precision."""
+    """Return the outputs of the penultimate layer, one row per image, in full precision."""
     features = cast(Callable[[Tensor], Tensor], network.features)
     with evaluation_mode(network):
         parts = [features(samples.images_at(part)) for part in samples.index.split(samples.batch_size)]
@@ -194,14 +250,13 @@ def _components(features: Features) -> NDArray[np.float32]:
     return components.astype(np.float32)
 
 
-PERPLEXITY = 30
-NEIGHBOURS = 10
+# Pictures -------------------------------------------------------------------------------------------------------------
 
 
 def embed(
     config: RunConfig, folder: RunFolder, epochs: Sequence[int], samples: int | None, say: Tell
 ) -> list[dict[str, Any]]:
-    """A panel for each epoch and view; those that are there already are read."""
+    """Return a panel for each epoch and view; finished ones are read."""
     panels = []
     for epoch in epochs:
         arrays = read_features(folder, epoch)
@@ -226,7 +281,7 @@ def embed(
 
 
 def shown_images(count: int, samples: int | None, seed: int) -> NDArray[np.int64]:
-    """Which images to show: so many of them, or all."""
+    """Return the indices of the images to show."""
     if samples is None or samples >= count:
         return np.arange(count)
     if samples < 2:
@@ -235,7 +290,7 @@ def shown_images(count: int, samples: int | None, seed: int) -> NDArray[np.int64
 
 
 def scores(features: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
-    """How well the true classes are apart: silhouette in [−1, 1], and the share that its nearest others would name."""
+    """Return how well the true classes are separated: the silhouette in [−1, 1], and the accuracy of neighbours."""
     from sklearn.metrics import silhouette_score
 
     return {
@@ -245,7 +300,7 @@ def scores(features: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
 
 
 def neighbours_accuracy(features: NDArray[Any], labels: NDArray[Any], count: int = NEIGHBOURS) -> float:
-    """The share of samples whose class is the most frequent one, the lowest of equals, of their nearest others."""
+    """Return the accuracy of a leave-one-out vote of the nearest samples; of equal votes the lowest class wins."""
     from sklearn.neighbors import NearestNeighbors
 
     neighbours = NearestNeighbors(n_neighbors=count).fit(features).kneighbors(return_distance=False)  # without itself
@@ -259,60 +314,3 @@ def _positions(features: NDArray[Any], seed: int) -> list[list[float]]:
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     positions = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features)
     return [[round(float(x), 3), round(float(y), 3)] for x, y in positions]
-
-
-def compact(value: dict[str, Any]) -> bytes:
-    """As JSON without a space: pictures are long."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode() + b"\n"
-
-
-NAME = "tsne"
-
-
-def compute(
-    out: Path,
-    shown: Shown,
-    *,
-    root: Path | None = None,
-    device: str = "cpu",
-    samples: int | None = None,
-    tell: Tell | None = None,
-) -> Path:
-    """Make `OUT/tsne.json`, from wherever it stands.
-
-    Args:
-        out: The folder of all runs.
-        shown: What to look at.
-        root: Where datasets lie.
-        device: Where to train.
-        samples: How many of the test images to show, drawn once; all by default.
-        tell: Told in words what is being done.
-    """
-    configs = configurations(shown, device)
-    say = tell or (lambda words: None)
-    epochs = sorted({*shown.epochs})
-    folders = [RunFolder(out / NAME / config.run_id) for config in configs]
-    # All that needs the device first: with the features at hand the rest can be done anywhere.
-    for config, folder in zip(configs, folders, strict=True):
-        collect(config, folder, epochs, root, device, say)
-    panels = []
-    for config, folder in zip(configs, folders, strict=True):
-        panels += embed(config, folder, epochs, samples, say)
-    labels = read_features(folders[0], epochs[0])["labels"]
-    document = {
-        "kind": NAME,
-        "dataset": configs[0].dataset,
-        "class_names": list(find(shown.dataset).class_names),
-        "epochs": epochs,
-        "seed": shown.seed,
-        "protocol": shown.protocol,
-        "settings": departures(configs[0]),
-        "test_images": len(labels),
-        "recipe": {"components": COMPONENTS, "perplexity": PERPLEXITY, "neighbours": NEIGHBOURS, "init": "pca"},
-        "runs": {c.run_id: {"config": c.to_json(), "command": command(c), "up_to_epoch": epochs[-1]} for c in configs},
-        "labels": labels[shown_images(len(labels), samples, shown.seed)].tolist(),
-        "panels": panels,
-    }
-    path = out / f"{NAME}.json"
-    write_by_rename(path, compact(document))
-    return path

@@ -54,7 +54,7 @@ class RunConfig:
     seed: int
     epochs: int  # number of epochs
     batch_size: int  # samples per batch
-    batches_per_epoch: int | None  # batches per epoch, drawn again with balanced classes; none: all samples
+    batches_per_epoch: int | None  # batches per epoch, with balanced classes; none: all samples
     learning_rate: float  # initial learning rate
     milestones: tuple[int, ...]  # epochs in which the learning rate is multiplied by `decay`
     decay: float  # factor of the learning rate at each milestone

@@ -5,7 +5,6 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any, Literal
 
 from tnlpad import suggestions
@@ -82,7 +81,6 @@ def as_text(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-@cache
 def field_comments(config: type[Any]) -> Mapping[str, str]:
     """Return the comment behind each field of a dataclass, inherited fields included."""
     comments: dict[str, str] = {}
