@@ -20,7 +20,7 @@ TNLPAD = next(cell for cell in cells("simulated") if cell.name == "simulated/mni
 
 @pytest.fixture(autouse=True)
 def one_drawing(monkeypatch):
-    """The paper's figures take seconds."""
+    """Replace the paper's figures, which take seconds."""
     texts = {"title": "A figure", "caption": "It.", "needs": "Nothing."}
     drawing = Drawing(**texts, collect=lambda records, extras: True, plot=lambda found: Figure((2, 1)))
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", {"drawn": drawing})
@@ -159,7 +159,7 @@ def test_another_result_is_refused_with_3_and_the_others_are_kept(runs, tmp_path
 # Bad input
 
 
-def test_damaged_runs_are_said_and_the_rest_is_reported(runs, tmp_path):
+def test_damaged_runs_are_named_and_the_others_reported(runs, tmp_path):
     first, _ = sorted(runs.iterdir())
     (first / "summary.json").write_text("{")
     RunFolder(runs / "begun").begin({"a": 1})
@@ -170,7 +170,7 @@ def test_damaged_runs_are_said_and_the_rest_is_reported(runs, tmp_path):
     assert str(first) in (tmp_path / "report" / "index.html").read_text()
 
 
-def test_curves_that_are_damaged_are_said_too(runs, tmp_path):
+def test_damaged_curves_are_named_too(runs, tmp_path):
     (sorted(runs.iterdir())[0] / "epochs.jsonl").write_text("no JSON\n" * 6)
     result = run(runs, "--out", tmp_path / "report")
     assert result.exit_code == 0
@@ -189,7 +189,7 @@ def test_many_damaged_ones_are_counted(runs, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["nothing there", "empty", "all damaged"])
-def test_nothing_left_is_3(runs, tmp_path, damage):
+def test_no_finished_run_exits_with_3(runs, tmp_path, damage):
     source = tmp_path / "nowhere"
     if damage == "empty":
         source.mkdir()
@@ -205,7 +205,7 @@ def test_nothing_left_is_3(runs, tmp_path, damage):
     assert not (tmp_path / "report").exists()
 
 
-def test_a_file_is_no_folder(runs, tmp_path):
+def test_a_file_in_place_of_a_folder_exits_with_2(runs, tmp_path):
     file = tmp_path / "file"
     file.write_text("kept")
     for option in ("--out", "--archive"):

@@ -1,4 +1,4 @@
-"""The report as a reader's browser shows it."""
+"""The report in a browser."""
 
 import re
 import subprocess
@@ -50,7 +50,7 @@ def page(browser, written, request):
         yield opened
 
 
-def test_the_browser_has_nothing_to_complain_of(page):
+def test_the_browser_logs_no_errors(page):
     assert page.complaints == []
 
 
@@ -97,7 +97,7 @@ def test_the_page_never_scrolls_sideways(page):
 
 
 def test_letters_in_figures_can_be_read(page):
-    """On a phone figures are smaller, and with them their text."""
+    """Figures and their text are smaller on a phone."""
     page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
     heights = page.run(
         "[...document.querySelectorAll('svg.figure text')].map(each => parseFloat(getComputedStyle(each).fontSize)"
@@ -107,7 +107,7 @@ def test_letters_in_figures_can_be_read(page):
     assert min(heights) >= 6
 
 
-def test_what_is_drawn_stays_inside_its_figure(page):
+def test_text_stays_inside_its_figure(page):
     page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
     outside = page.run(
         "[...document.querySelectorAll('svg.curves')].flatMap(svg => { const box = svg.getBoundingClientRect();"
@@ -155,7 +155,7 @@ def test_in_print_everything_is_open_and_light(browser, written):
 
 
 def test_a_page_that_is_wrong_is_noticed(browser, tmp_path):
-    """The tests above would pass with a browser that says nothing."""
+    """Check that the browser reports errors at all."""
     bad = tmp_path / "bad.html"
     bad.write_text(
         "<img src='nowhere.png'><script>console.error('oops'); nothing()</script><p style='width: 3000px'>wide</p>"
@@ -170,7 +170,7 @@ def test_a_page_that_is_wrong_is_noticed(browser, tmp_path):
 
 
 def test_the_whole_path_from_training_to_the_page(browser, tmp_path):
-    """Every method on digits, computed figures as well, killed once and started again, as a reader would do it."""
+    """Run every method and figure on digits, killed once and resumed, then write the report."""
     runs, out = tmp_path / "runs", tmp_path / "report"
     words = ["reproduce", "smoke", "--out", str(runs), "--quiet"]
     driver = subprocess.Popen([sys.executable, "-m", "tnlpad", *words])

@@ -23,7 +23,7 @@ def parsed(svg):
 
 
 def points(path):
-    """The corners of a path of relative steps."""
+    """Return the points of a path of relative steps."""
     steps = [tuple(map(float, re.findall(r"-?\d*\.?\d+", step))) for step in re.findall(r"[Ml][^Mlz]*", path)]
     found = [steps[0]]
     for dx, dy in steps[1:]:
@@ -31,7 +31,7 @@ def points(path):
     return found
 
 
-def test_screen_readers_are_told_what_it_shows():
+def test_there_is_a_description_for_screen_readers():
     root = parsed(figure(series("σ", [[10, 80, 60], [20, 90, 70]])))
     assert root.get("role") == "img"
     title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
@@ -112,7 +112,7 @@ def test_limits_leave_out_the_first_climb(values, expected):
 
 
 @pytest.mark.parametrize(("width", "expected"), [(2.2, (40, 60)), (1.5, (50, 50.5))])
-def test_limits_hold_the_bands_of_lines_that_stand_out(width, expected):
+def test_limits_include_the_bands_of_prominent_lines(width, expected):
     apart = 14 / 2**0.5  # a standard deviation of 7 to either side of 50
     assert fitting([series("a", [[50 - apart / 2] * 20, [50 + apart / 2] * 20], width=width)]) == expected
 
@@ -139,6 +139,6 @@ def test_labels_do_not_cover_each_other(heights):
     assert [placed[k] for k in sorted(range(len(heights)), key=heights.__getitem__)] == ordered
 
 
-def test_labels_stay_where_they_are_or_around_it():
+def test_labels_move_as_little_as_possible():
     assert push_apart([20, 50, 80], apart=8, low=0, high=100) == [20, 50, 80]
     assert push_apart([50, 51, 52], apart=8, low=0, high=100) == [43, 51, 59]

@@ -39,8 +39,8 @@ def test_one_seed_has_none():
     assert Spread.of([0.5]) == Spread(mean=50.0, sd=None, n=1)
 
 
-def test_what_a_group_says_by_hand(tmp_path):
-    """Each number from its own epoch; what is memorised is told of σ alone."""
+def test_numbers_of_a_group_by_hand(tmp_path):
+    """Each number comes from its own epoch; memorisation is that of σ."""
     records = [recorded(tmp_path, seed) for seed in (10, 2)]
     for record, (epoch, chosen, last, memorised) in zip(records, [(3, 0.9, 0.6, 0.3), (5, 0.8, 0.7, 0.1)], strict=True):
         record.summary["chosen"] |= {"epoch": epoch, "test_accuracy": chosen, "judged": {"sigma": {"memorised": 0}}}
@@ -90,7 +90,7 @@ def seeds(groups):
 
 
 @pytest.mark.parametrize("most", ["old", "new"])
-def test_a_recipe_that_changed_between_versions_is_not_mixed_and_each_says_what_it_is(tmp_path, most):
+def test_runs_of_different_recipes_form_labelled_groups(tmp_path, most):
     three, one = (1, 2, 3), (4,)
     new = [recorded(tmp_path / "new", seed) for seed in (three if most == "new" else one)]
     old = [recorded(tmp_path / "old", seed, c2=0.9, weight_decay=0.5) for seed in (three if most == "old" else one)]
@@ -117,8 +117,8 @@ def test_a_field_that_came_later_has_the_recipes_value(tmp_path):
     assert (group.label, group.seeds) == ("", (1, 2, 3))
 
 
-def test_what_came_later_and_can_be_a_variant_was_not_one_before(tmp_path):
-    """Also where all records that say something about it are variants."""
+def test_records_from_before_variants_have_the_default(tmp_path):
+    """Even if all records that have the field are variants."""
     old = recorded(tmp_path / "old", 1, lacks=("precision", "compiled", "patience"))
     others = [write_run(tmp_path / "new", CELL, seed, settings={"precision": "bfloat16"}) for seed in (2, 3)]
     groups = groups_of([old, *finished_records([folder.path for folder in others])])
@@ -132,7 +132,7 @@ def test_a_field_that_came_later_and_then_changed_parts_them(tmp_path):
 
 
 def test_no_seed_counts_twice(tmp_path):
-    """A run that an earlier version recorded and this one made again."""
+    """The same run, recorded by an earlier version and again by this one."""
     old = [recorded(tmp_path / "old", seed, lacks=("validation", "norm")) for seed in (1, 2, 3)]
     new = [recorded(tmp_path / "new", seed) for seed in (1, 2)]
     assert seeds(groups_of([*new, *old])) == {

@@ -49,7 +49,7 @@ def test_the_page_shows_the_numbers_of_the_record(demo_record):
         assert wanted in text
 
 
-def test_the_page_stands_alone(demo_record):
+def test_the_page_is_self_contained(demo_record):
     page = demo_page(demo_record)
     reader = read(page)
     assert all(address.startswith("#") for address in reader.addresses)

@@ -32,7 +32,7 @@ def test_every_cell_has_its_place_in_a_matrix_and_in_a_block(name):
         assert len(matrix.headings) == len(matrix.names) == len(matrix.columns)
 
 
-def test_as_in_the_paper():
+def test_the_layout_is_that_of_the_paper():
     table = table_results("simulated", [])
     assert [matrix.title for matrix in matrices(table)] == ["MNIST", "Fashion-MNIST", "CIFAR-10", "CIFAR-100"]
     assert len(blocks(table)) == 32
@@ -59,8 +59,8 @@ def test_variants_have_lines_of_their_own(tmp_path):
     assert len(list(block.rows)) == len(block.comparisons) == 10
 
 
-def test_of_two_variants_with_as_many_cells_the_rule_comes_first(tmp_path):
-    """The rule is what most runs of the matrix are, whatever its name."""
+def test_the_main_variant_comes_first_among_equals(tmp_path):
+    """The main variant is the one of most runs in the matrix."""
     for cell in COLUMN:
         write_run(tmp_path, cell, 1, settings={"patience": 20})
     write_run(tmp_path, TNLPAD, 1, settings=GPU)
@@ -81,7 +81,7 @@ def test_whether_some_method_has_runs_of_several_variants(tmp_path):
     assert block.several_variants
 
 
-def test_the_variant_with_most_cells_comes_first_whatever_the_rule_is(tmp_path):
+def test_the_variant_with_most_cells_comes_first(tmp_path):
     for cell in COLUMN:
         write_run(tmp_path, cell, 1, settings={"patience": 20})
     columns = [cell for cell in cells("simulated") if cell.dataset == "mnist" and cell.row == "tnlpad"]
@@ -115,7 +115,7 @@ def test_a_row_says_everything(table):
     assert "| −4.02 | unknown: we have one seed |" in text
 
 
-def test_empty_cells_say_what_fills_them(table):
+def test_empty_cells_have_a_command(table):
     text = markdown(table)
     command = "tnlpad reproduce simulated --only mnist/symmetric-0.2 --methods cdr"
     assert f"| CDR | `{command}` |" in text
@@ -171,7 +171,7 @@ def test_every_line_of_latex_has_as_many_cells(table):
 
 @pytest.mark.parametrize("name", TITLES)
 def test_latex_is_plain_ascii(name):
-    """Whatever engine reads it: no letter needs a package."""
+    """No letter needs a package."""
     assert latex(table_results(name, [])).isascii()
 
 

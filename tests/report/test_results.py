@@ -49,7 +49,7 @@ def test_exactly_on_the_bound_is_within():
         ),
     ],
 )
-def test_where_it_cannot_be_said_the_reason_is(ours, published, reason):
+def test_unknown_agreement_has_a_reason(ours, published, reason):
     comparison = compare(ours, published)
     assert (comparison.within, comparison.bound, comparison.unknown) == (None, None, reason)
     assert comparison.difference == 0
@@ -132,7 +132,7 @@ def test_a_cell_is_complete_by_the_papers_protocol_alone(tmp_path):
     assert entry_of(table_results("simulated", finished_records([tmp_path])), cell).complete
 
 
-def test_where_most_seeds_are_comes_first(tmp_path):
+def test_the_group_with_most_seeds_comes_first(tmp_path):
     write_run(tmp_path, CELL, 1)
     for seed in (1, 2):
         write_run(tmp_path, CELL, seed, settings=GPU)
@@ -158,13 +158,13 @@ def test_the_same_runs_may_serve_several_tables(tmp_path):
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_what_is_in_a_table_is_no_other_run(tmp_path, name):
-    """The small table that tries everything out included."""
+def test_runs_in_a_table_are_not_other_runs(tmp_path, name):
+    """Including the smoke grid."""
     write_run(tmp_path, cells(name)[0], 1)
     assert other_runs(finished_records([tmp_path])) == []
 
 
-def test_rows_of_the_ablation_are_told_apart(tmp_path):
+def test_rows_of_the_ablation_have_their_own_runs(tmp_path):
     rows = [cell for cell in cells("ablation") if cell.group == "cifar10/symmetric-0.2"]
     for number, cell in enumerate(rows):
         write_run(tmp_path, cell, 1, accuracy=0.5 + number / 10, last=0.4)

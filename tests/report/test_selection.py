@@ -16,7 +16,7 @@ CHOSEN = "| method | data | chosen epoch | precision | recall | kept | n |"
 
 
 def picking(method="coteaching", *, networks=None, **facts):
-    """A run of a method that picks, whose second epoch is chosen."""
+    """A run of a method that selects samples; its second epoch is chosen."""
     both = networks or {"first": FIRST, "second": SECOND}
     curves = {key: {name: each[key] for name, each in both.items() if key in each} for key in ("precision", "size")}
     return record(method, **curves, **facts)
@@ -41,7 +41,7 @@ def test_of_an_earlier_version_there_is_precision_alone():
     assert kept.recall == kept.kept == (None, None, None)
 
 
-def test_who_picks_nothing_has_no_precision_and_keeps_none_of_the_right():
+def test_a_network_that_keeps_nothing_has_no_precision():
     nothing = {"precision": (0.5556, None, None), "size": (900, 0, 0)}
     kept = keeping(picking(networks={"first": FIRST, "second": nothing}))
     assert kept.precision == pytest.approx([0.5556, 0.75, 0.9])
@@ -54,7 +54,7 @@ def test_rounding_never_makes_it_more_than_all():
     assert max(kept.recall) == 1
 
 
-def test_methods_that_pick_nothing_are_not_there():
+def test_methods_without_selection_are_left_out():
     assert keeping(record("tnlpad")) is None
     assert settings_with_selection([record("tnlpad"), record("standard")]) == []
 
@@ -78,7 +78,7 @@ def test_a_table_by_method_and_setting(tmp_path):
     ]
 
 
-def test_what_some_seeds_lack_has_its_own_n():
+def test_a_quantity_that_some_seeds_lack_has_its_own_n():
     older = {"precision": (0.5556, 0.85, 0.9)}
     records = [picking("jocor", networks={"joint": FIRST}), picking("jocor", seed=2, networks={"joint": older})]
     found = settings_with_selection(records)
@@ -89,7 +89,7 @@ def test_what_some_seeds_lack_has_its_own_n():
     assert (line["method"], line["precision_mean"], line["seeds"]) == ("jocor", "80.0", "1 2")
 
 
-def test_nothing_is_guessed():
+def test_missing_recall_stays_missing():
     older = {"precision": (0.6, 0.85, 0.9)}
     found = settings_with_selection([picking("jocor", networks={"joint": older})])
     assert "| 85.0 | · | · | 1 |" in selection_files(found).markdown
@@ -108,7 +108,7 @@ def test_curves_that_cannot_be_read_are_left_out():
     assert (kept.chosen("precision").n, kept.group.chosen.n) == (1, 2)
 
 
-def test_a_chosen_epoch_beyond_the_curves_has_nothing_to_say():
+def test_a_chosen_epoch_beyond_the_curves_has_no_value():
     run = picking("jocor")
     run.summary["chosen"]["epoch"] = 9
     ((kept,),) = (setting.rows for setting in settings_with_selection([run]))

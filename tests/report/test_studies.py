@@ -22,7 +22,7 @@ def found(folder):
     return studies(finished_records([folder]))
 
 
-def test_methods_stand_below_each_other_and_noise_beside(tmp_path):
+def test_rows_are_methods_and_columns_are_noise(tmp_path):
     for seed, accuracy in ((1, 0.5), (2, 0.7)):
         write(tmp_path, experiment("tnlpad"), seed, accuracy=accuracy)
         write(tmp_path, experiment("standard"), seed, accuracy=accuracy / 2)
@@ -74,7 +74,7 @@ def test_settings_of_a_method_part_rows_and_those_of_the_run_part_tables(tmp_pat
     assert [row.key.title for row in two.rows] == ["TNLPAD, c2 0.25"]
 
 
-def test_what_is_in_a_table_of_the_paper_stands_beside_only_if_there_is_something_else(tmp_path):
+def test_runs_of_a_table_join_comparable_other_runs(tmp_path):
     write(tmp_path, SMOKE, 1, accuracy=0.9)
     assert found(tmp_path) == []
     write(tmp_path, SMOKE, 1, accuracy=0.6, settings={"c2": 0.125})

@@ -61,7 +61,7 @@ def test_words_in_every_colour_are_legible(name, page):
     assert contrast(COLOURS[name][page], COLOURS["paper"][page]) >= 4.5
 
 
-def test_colours_are_told_apart_by_name():
+def test_colours_are_distinct():
     assert len({light for light, _ in COLOURS.values()}) == len(COLOURS)
 
 
@@ -70,7 +70,7 @@ def test_words_on_our_own_fills_are_legible():
         assert contrast(style.ON_FILL, fill) >= 4.5
 
 
-def test_files_are_whole_and_always_the_same(tmp_path):
+def test_the_same_figure_gives_the_same_files(tmp_path):
     before = dict(mpl.rcParams)
     (tmp_path / "again").mkdir()
     first, second = (save_figure(figure(), folder / "name.of") for folder in (tmp_path, tmp_path / "again"))
@@ -116,7 +116,7 @@ def test_in_a_page_it_scales_and_loads_nothing():
     assert "<metadata" not in svg
 
 
-def test_screen_readers_are_told_what_it_shows():
+def test_there_is_a_description_for_screen_readers():
     root = parsed(inline_svg(figure(), "one", "A <title>", "Words & numbers."))
     title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
     assert root.get("role") == "img"
@@ -154,7 +154,7 @@ def test_labels_at_line_ends_do_not_touch():
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, 1), (2, 1), (3, 2), (6, 3)])
-def test_panels_stand_in_rows_of_two(count, rows):
+def test_panels_form_rows_of_two(count, rows):
     with mpl.rc_context(STYLE):
         drawn, axes = style.panels(count, 2.0, below_inches=0.5)
     drawn.draw_without_rendering()

@@ -20,7 +20,7 @@ def texts(svg):
     return re.findall(r">([^<>]+)</text>", svg.decode())
 
 
-def test_percents_of_each_row_and_nothing_where_nothing_happened():
+def test_cells_show_percentages_and_zeros_are_empty():
     found = texts(picture())
     assert [text for text in found if re.fullmatch(r"\d+(\.\d)?", text)] == ["60", "40", "3.0", "97"]
     for wanted in ("cat &amp; dog", "horse", "ship", "given label", "clean label", "digits, pairflip:0.4", "100 %"):

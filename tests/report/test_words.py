@@ -32,7 +32,7 @@ def test_counted(number, text):
         ("mine", "none", "mine, as it comes"),
     ],
 )
-def test_where_a_cell_stands(dataset, column, title):
+def test_group_title(dataset, column, title):
     assert words.group_title(dataset, column) == title
 
 
@@ -44,7 +44,7 @@ def test_noise(noise, title):
     assert words.noise_title(noise) == title
 
 
-def test_unknown_names_stay_what_they_are():
+def test_unknown_names_stay_unchanged():
     assert words.method_title("mine") == words.dataset_title("mine") == words.network_title("mine") == "mine"
 
 

@@ -1,4 +1,4 @@
-"""A report as files, and what its page says."""
+"""The files of a report and the content of its page."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def text_of(page):
 
 
 def shape(value):
-    """Names and types, to compare documents by."""
+    """Return names and types, for comparison of documents."""
     if isinstance(value, dict):
         return {key: shape(each) for key, each in value.items()}
     return [shape(value[0])] if isinstance(value, list) and value else type(value).__name__
@@ -79,7 +79,7 @@ def test_the_files(runs, tmp_path):
     ]
 
 
-def test_what_else_lies_there_is_left_alone(runs, tmp_path):
+def test_other_files_in_the_folder_are_kept(runs, tmp_path):
     out = tmp_path / "report"
     (out / "tables").mkdir(parents=True)
     (out / "mine.txt").write_text("kept")
@@ -115,7 +115,7 @@ def test_numbers_beside_the_papers(runs, tmp_path):
         assert wanted in text, wanted
 
 
-def test_what_a_single_run_differs_in_is_said_of_one_run(runs, tmp_path):
+def test_facts_that_differ_come_with_counts(runs, tmp_path):
     path = sorted(runs.glob("*/summary.json"))[0]
     path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another machine"}))
     text = text_of(report(tmp_path / "report", runs).page)
@@ -123,7 +123,7 @@ def test_what_a_single_run_differs_in_is_said_of_one_run(runs, tmp_path):
     assert "another machine (1 run)" in text
 
 
-def test_empty_cells_columns_tables_and_figures_say_what_fills_them(runs, tmp_path):
+def test_missing_results_come_with_their_command(runs, tmp_path):
     written = report(tmp_path / "report", runs)
     text = text_of(written.page)
     assert f"{COMMANDS} cdr" in text
@@ -151,7 +151,7 @@ def test_curves_are_drawn_for_each_column_that_has_runs(runs, tmp_path):
     assert len(reader.ids) == len(set(reader.ids))
 
 
-def test_curves_of_other_runs_are_told_apart_or_not_drawn(tmp_path):
+def test_at_most_twelve_curves_of_other_runs_are_drawn(tmp_path):
     for c2 in range(1, 13):
         write_run(tmp_path, Experiment(dataset="digits", noise="pairflip:0.3", method="tnlpad", settings={"c2": c2}), 1)
     page = report(tmp_path / "report", tmp_path).page.read_text()
@@ -160,7 +160,7 @@ def test_curves_of_other_runs_are_told_apart_or_not_drawn(tmp_path):
     assert 'class="figure curves"' not in report(tmp_path / "report", tmp_path).page.read_text()
 
 
-def test_what_methods_keep_is_on_the_page_and_in_files(runs, tmp_path):
+def test_sample_selection_is_on_the_page_and_in_files(runs, tmp_path):
     out = tmp_path / "report"
     written = report(out, runs)
     text = text_of(written.page)
@@ -174,7 +174,7 @@ def test_what_methods_keep_is_on_the_page_and_in_files(runs, tmp_path):
     assert "Sample selection" not in text_of(only.page)
 
 
-def test_the_page_stands_alone(runs, tmp_path):
+def test_the_page_is_self_contained(runs, tmp_path):
     out = tmp_path / "report"
     page = report(out, runs).page.read_text()
     reader = read(page)
@@ -246,7 +246,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(runs, t
     assert drawn["beta"]
 
 
-def test_a_column_of_which_no_curve_can_be_read(runs, tmp_path):
+def test_a_column_without_readable_curves_has_no_figure(runs, tmp_path):
     for path in runs.iterdir():
         (path / "epochs.jsonl").write_text("{}\n" * 6)
     page = report(tmp_path / "report", runs).page.read_text()

@@ -1,4 +1,4 @@
-"""Records as reports read them, without a run behind them."""
+"""Made-up records of finished runs."""
 
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def make_record():
 
 
 def lines(axes):
-    """Of a panel, by label: x and y."""
+    """Return x and y of the lines of a panel by label."""
     return {line.get_label(): line.get_xydata() for line in axes.get_lines() if not line.get_label().startswith("_")}
 
 
@@ -100,5 +100,5 @@ def titles(figure):
 
 
 def plain(text):
-    """With ordinary spaces between a number and its percent sign, and in one line."""
+    """Replace no-break spaces and line breaks by spaces."""
     return text.replace("\u00a0", " ").replace("\n", " ")

@@ -64,7 +64,7 @@ def test_beta1_grows_to_a_hundredth():
 
 
 def scheduled(make):
-    """The learning rates that a scheduler of torch gives, an epoch each, starting from 1."""
+    """Return the learning rates of a torch scheduler for each epoch, starting from 1."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     scheduler = make(optimizer)
     rates = []

@@ -21,7 +21,7 @@ def records(make_record):
     return [*runs, make_record("standard", memorised={"w": (0.1, 0.2, 0.3)}), make_record("sigua", **picked)]
 
 
-def test_every_figure_of_the_paper_is_drawn_and_what_methods_keep():
+def test_there_is_a_drawing_for_every_figure():
     assert set(DRAWINGS) == {*FIGURES, "selection"}
 
 

@@ -58,7 +58,7 @@ def test_panels_share_an_axis_that_is_as_long_as_it_must_be(make_record, most, t
     assert [axes.get_ylim() for axes in DRAWING.draw(records, {}).axes] == [(0, top)] * 2
 
 
-def test_nothing_where_nobody_knows_which_labels_are_wrong(make_record):
+def test_no_figure_where_wrong_labels_are_unknown(make_record):
     assert DRAWING.draw([make_record()], {}) is None
     assert DRAWING.draw([], {}) is None
     assert DRAWING.findings([make_record()], {}) == ""

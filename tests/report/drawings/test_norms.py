@@ -41,7 +41,7 @@ def test_the_smallest_gamma_is_looked_for_before_the_learning_rate_drops(make_re
         assert f"‖γ‖ is smallest in epoch {least} " in found
 
 
-def test_what_was_not_recorded_is_not_marked(make_record):
+def test_no_release_without_the_averaged_gradient(make_record):
     older = {name: values for name, values in NORMS.items() if name != "averaged_gradient"}
     records = [run(make_record, older)]
     (axes,) = DRAWING.draw(records, {}).axes

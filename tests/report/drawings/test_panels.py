@@ -15,13 +15,13 @@ from tnlpad.report.drawings.panels import (
 )
 
 
-def test_a_place_says_what_is_not_as_in_the_paper(make_record):
+def test_the_title_of_a_place_names_departures_from_the_paper(make_record):
     assert plain(place_of(make_record()).title) == "CIFAR-10, symmetric 40 %"
     other = make_record(protocol="authors", network="vgg19", settings={"epochs": 5, "compiled": True, "patience": 3})
     assert plain(place_of(other).title) == "CIFAR-10, symmetric 40 %, VGG-19, authors’ protocol, epochs 5, patience 3"
 
 
-def test_what_is_compared_shares_a_place(make_record):
+def test_compared_settings_share_a_place(make_record):
     records = [make_record(settings={"c2": c2}) for c2 in (0.2, 0.4)] + [make_record(), make_record("standard")]
     ((_, groups),) = by_place(records, ("c2",)).items()
     assert set(groups) == {("tnlpad", 0.2), ("tnlpad", 0.4), ("tnlpad", 0.6), ("standard", None)}
@@ -47,7 +47,7 @@ def test_the_papers_panels_are_drawn_where_there_are_any(make_record):
     assert [place.noise for place in wanted] == ["symmetric:0.4", "instance:0.4"]
 
 
-def test_otherwise_whatever_there_is_up_to_six(make_record):
+def test_other_panels_are_drawn_up_to_six(make_record):
     places = [place_of(make_record(noise=f"symmetric:0.{k}", settings={"epochs": 3})) for k in range(1, 9)]
     wanted = wanted_panels(places[::-1], "memorisation")
     assert wanted == places[:MAX_PANELS]

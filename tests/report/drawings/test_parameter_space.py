@@ -58,7 +58,7 @@ def test_the_paths_are_the_computed_ones(computed):
     assert markers["X"] == found["noisy_optimum"]
 
 
-def test_circles_hold_what_they_say(computed):
+def test_the_radii_of_circles(computed):
     figure = DRAWING.draw([], computed)
     found = computed["parameter_space"]["two_weights"]
     for axes, epoch in zip(figure.axes[2:5], (2, 5, 20), strict=True):
@@ -93,7 +93,7 @@ def test_findings_follow_the_numbers(computed):
     )
 
 
-def test_what_c2_does_is_said_either_way(computed):
+def test_findings_about_c2(computed):
     turned = copy.deepcopy(computed)
     tried = turned["parameter_space"]["two_weights"]["other_c2"]
     for each, (accuracy, gamma) in zip(tried, ((0.8, 0.0), (0.9, 1.0), (0.7, 1.0)), strict=True):

@@ -21,7 +21,7 @@ def test_precision_and_recall_in_percent(make_record):
     assert "JoCoR 80.0 % and 88.9 %; SIGUA 70.0 % and 77.8 %. 1 to 2 seeds." in said
 
 
-def test_what_is_not_recorded_is_said_and_not_drawn(make_record):
+def test_missing_recall_is_noted_in_the_panel(make_record):
     records = [make_record("sigua", precision=ONE["precision"])]
     left, right = DRAWING.draw(records, {}).axes
     assert list(lines(left)) == ["SIGUA"]
@@ -54,7 +54,7 @@ def test_settings_with_most_methods_in_the_order_of_the_table(make_record):
     ]
 
 
-def test_of_a_method_the_recipe_comes_first_and_others_say_what_they_are(make_record):
+def test_the_run_by_the_recipe_is_drawn_first(make_record):
     own = {"settings": {"warmup_epochs": 3}, "options": {"warmup_epochs": 3}}
     figure = DRAWING.draw([make_record("dividemix", **ONE, **own)], {})
     assert list(lines(figure.axes[0])) == ["DivideMix, warmup_epochs 3"]
@@ -62,7 +62,7 @@ def test_of_a_method_the_recipe_comes_first_and_others_say_what_they_are(make_re
     assert list(lines(figure.axes[0])) == ["DivideMix"]
 
 
-def test_epochs_are_whole_and_colours_the_pages(make_record):
+def test_ticks_are_whole_epochs_and_colours_are_variables(make_record):
     figure = DRAWING.draw([make_record("dividemix", **ONE)], {})
     assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
     light = method_style("dividemix").light

@@ -63,7 +63,7 @@ def test_the_legend_names_every_class():
     assert {text.get_text() for text in legend.get_texts()} == {"0 airplane", "1 bird", "2 cat"}
 
 
-def test_points_are_pixels_so_that_ten_thousand_stay_small():
+def test_points_are_rasterised():
     figure = DRAWING.draw([], extras())
     stream = io.StringIO()
     figure.savefig(stream, format="svg")
