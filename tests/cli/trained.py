@@ -16,7 +16,7 @@ def asked(*words):
 
 
 def document(*words):
-    """The one document of a command that succeeds."""
+    """Return the JSON document of a command that succeeds."""
     result = asked(*words, "--json", "-q")
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
@@ -24,17 +24,17 @@ def document(*words):
 
 
 def trained_digits(out):
-    """The folder of the run."""
+    """Train on digits and return the run folder."""
     return trained("digits", out, epochs=2)
 
 
 def trained(data, out, epochs=1, *words):
-    """The folder of a short run."""
+    """Train for a few epochs and return the run folder."""
     return out / document("train", data, "--set", f"epochs={epochs}", "--out", out, *words)["run_id"]
 
 
 def own_data(folder, kind):
-    """Two classes, twenty samples or more, and with some kinds a test part of six."""
+    """Write data of two classes with twenty samples or more, and a test part of six for some kinds."""
     generator = np.random.default_rng(0)
     if kind == "folder":
         return class_folders(folder / "data", count=10)
@@ -57,7 +57,7 @@ def own_data(folder, kind):
 
 
 def hugging_face(folder, labels=None, count=20):
-    """As `save_to_disk` leaves pictures, with labels or without."""
+    """Write pictures as `save_to_disk` does, with labels or without."""
     import pyarrow as pa
 
     contents = [save(folder.parent / "pictures" / f"{k}.png", picture(k)).read_bytes() for k in range(count)]

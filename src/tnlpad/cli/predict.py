@@ -27,7 +27,7 @@ def predict(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="Your own data, without labels or with, or the name of a dataset for its test part."
+            metavar="DATA", help="Your own data, labels not needed, or the name of a dataset for its test part."
         ),
     ],
     images: ImagesFolder = None,
@@ -54,9 +54,9 @@ def predict(
     from tnlpad.records.scores import read_data_file
     from tnlpad.records.store import RecordError
 
-    if out is not None and (out.is_dir() or out.suffix.lower() != ".csv"):
-        fail(f"--out {out}: name a file that ends in .csv.", code=2)
     if out is not None:
+        if out.is_dir() or out.suffix.lower() != ".csv":
+            fail(f"--out {out}: name a file that ends in .csv.", code=2)
         refuse_to_overwrite(out, data, "--out")
     folder = find_run(run, runs)
     say("Loading torch.", quiet)

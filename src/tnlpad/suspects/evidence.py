@@ -29,7 +29,7 @@ SMOOTHING = 0.01
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
-    """What the network predicts, one value per sample.
+    """Predictions of the network, one value per sample.
 
     Args:
         given: The given label.

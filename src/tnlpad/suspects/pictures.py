@@ -1,4 +1,4 @@
-"""What the page of suspects shows of a sample: its picture, or the columns by which a row of numbers stands out.
+"""Pictures of samples for the page of suspects, and for rows of numbers the columns by which they stand out.
 
 Pictures are embedded in the page as data URLs. For a row, the page shows the few columns in which it is nearer to the
 suggested class than to the given one by most. Typical of a class is the median of the rows with that label, which
