@@ -2,7 +2,7 @@
 
 - standard: torch's fused SGD on an ordinary network
 - decomposition: `tnlpad.Decomposition` over the same SGD on the same network
-- two-branch: every layer run twice, penalties by autograd, as in the authors' code (`tnlpad.core.reference`)
+- two-branch: every layer run twice, penalties by autograd, as in the authors' code (`tests.core.reference`)
 
 On a CPU the steps run eagerly in float32. On a GPU each variant is compiled, channels-last and in bfloat16 (autocast),
 and its whole step (forward, backward, update) is captured in a CUDA graph. Machines are noisy, so the variants take

@@ -33,9 +33,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.machine import leave, machine, ratio, versions, write
 from benchmarks.methods import NAMES
+from tests.core.reference import Penalties, branches, two_branch
 from tnlpad.core.compiled import compile_options
 from tnlpad.core.penalties import LinearGrowth, PowerDecay
-from tnlpad.core.reference import Penalties, branches, two_branch
 from tnlpad.core.split import parameter_groups
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader

@@ -94,7 +94,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class DataShape:
-    """What the configuration of a run depends on.
+    """The facts about data that the configuration of a run depends on.
 
     Args:
         fingerprint: SHA-256 of every sample's id, label, part and content. A run belongs to data with this fingerprint.
