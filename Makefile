@@ -1,5 +1,4 @@
-# Two commands do everything a newcomer needs: `make demo` and `make test`. Each builds .venv when it is missing or out
-# of date, and does nothing twice.
+# `make demo` and `make test` are all that a newcomer needs. Each target builds .venv if it is missing or out of date.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,16 +9,16 @@ READY := $(VENV)/.ready
 .PHONY: demo test test-long lint format docs results clean help
 
 help:
-	@echo "make demo       train on digits with 40 % wrong labels, write demo/report.html (under a minute)"
-	@echo "make test       all tests that fit two cores in 15 minutes; what is skipped is listed with its reason"
-	@echo "make test-long  the long tests as well"
-	@echo "make lint       ruff and mypy (strict)"
-	@echo "make format     let ruff rewrite what it can"
-	@echo "make docs       write what is generated: docs/performance.md and step times from benchmarks/records, docs/methods.md"
-	@echo "make results    write docs/results.md and the README's table again from the records in results/"
+	@echo "make demo       train on digits with 40 % wrong labels and write demo/report.html, in under a minute"
+	@echo "make test       run the tests, about 10 minutes on two cores; lists what it skips and why"
+	@echo "make test-long  run the long tests as well"
+	@echo "make lint       run ruff and mypy (strict)"
+	@echo "make format     let ruff reformat the code"
+	@echo "make docs       write the generated pages, step times, and README's excerpt and screenshot"
+	@echo "make results    write docs/results.md and README's table from the records in results/"
 	@echo "make clean      remove .venv and caches"
 
-# The demo needs the package alone; tests need what it can be combined with, which takes longer to install.
+# The demo needs the package alone. Tests need all extras, which take longer to install.
 $(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "tnlpad needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12"; exit 1; }
@@ -55,6 +54,7 @@ docs: $(READY)
 	$(BIN)/python docs/own_data.py
 	$(BIN)/python docs/suspects.py
 	$(BIN)/python -m benchmarks.step_times
+	$(BIN)/python docs/excerpt.py
 
 results: $(READY)
 	$(BIN)/python docs/results.py

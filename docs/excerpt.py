@@ -52,7 +52,7 @@ def screenshot(page: Path) -> None:
         options = [
             *BROWSER.split(),
             f"--user-data-dir={profile}",
-            "--window-size=1000,620",
+            "--window-size=1000,740",
             f"--screenshot={SCREENSHOT}",
         ]
         subprocess.run([browser, *options, page.as_uri()], check=True, capture_output=True)
@@ -65,14 +65,15 @@ def main() -> None:
         write_digits(folder / "scans")
         trained = output("tnlpad train scans", folder)
         (run,) = (folder / "runs").iterdir()
-        listed = output(f"tnlpad suspects {run.name} --top {SHOWN}", folder)
+        list_them = f"tnlpad suspects {run.name.partition('_')[0]} --top {SHOWN}"  # the start of a name is enough
+        listed = output(list_them, folder)
         screenshot(run / "suspects" / "index.html")
     text = README.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
     picture = "![The page of suspects](docs/suspects.png)\n\n" if SCREENSHOT.exists() else ""
     verdict = next(number for number, line in enumerate(trained) if line.startswith("Record:")) + 1
     rows = [line for line in listed if line.startswith(tuple("┏┃┡│└"))]
-    lines = ["$ tnlpad train scans", "…", *trained[verdict:], f"$ tnlpad suspects {run.name} --top {SHOWN}", *rows]
+    lines = ["$ tnlpad train scans", "…", *trained[verdict:], f"$ {list_them}", *rows]
     README.write_text(f"{before}```console\n{NEWLINE.join(lines)}\n```\n\n{picture}{after}")
 
 
