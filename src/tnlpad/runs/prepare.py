@@ -250,7 +250,7 @@ def prepare_method(
         config, data, device: The run.
         generator: The method's random stream.
         root: Folder of datasets, with pretrained weights in its folder `weights`.
-        weights: File of pretrained weights, if it lies elsewhere.
+        weights: File of pretrained weights, if it is elsewhere.
     """
     # A CUDA graph reads the learning rate from device memory.
     rate: Any = torch.tensor(config.learning_rate, device=device) if device.type == "cuda" else config.learning_rate

@@ -1,4 +1,4 @@
-"""Carry out a run: prepare, train or resume, and record."""
+"""One run from start to end: prepare, train or resume, and record."""
 
 import os
 import platform
