@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -52,19 +53,15 @@ def options(
     """Train classifiers on data whose labels are partly wrong, and find the wrong labels."""
 
 
-app.command()(demo)
-app.command()(doctor)
-app.command()(check)
-app.command()(train)
-app.command()(suspects)
-app.command()(clean)
-app.command()(predict)
-app.command()(export)
-app.command()(tune)
-app.command()(reproduce)
-app.command()(noise)
-app.command()(report)
-app.add_typer(data, name="data")
+VERBS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start here": (demo, doctor),
+    "Your own data": (check, train, suspects, clean, predict, export),
+    "Experiments": (tune, reproduce, report, noise),
+}
+for panel, verbs in VERBS.items():
+    for verb in verbs:
+        app.command(rich_help_panel=panel)(verb)
+app.add_typer(data, name="data", rich_help_panel="Experiments")
 
 
 def main() -> None:
