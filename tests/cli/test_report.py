@@ -146,11 +146,11 @@ def test_another_result_is_refused_with_3_and_the_others_are_kept(runs, tmp_path
     run(runs, "--archive", kept)
     first, second = sorted(kept.iterdir())
     second.unlink()
-    first.write_text(first.read_text().replace('"test_accuracy":0.9,', '"test_accuracy":0.95,'))
+    first.write_text(first.read_text().replace('"wrong_labels":0.4,', '"wrong_labels":0.5,'))
     before = first.read_bytes()
     result = run(runs, "--archive", kept, "--json")
     assert result.exit_code == 3
-    assert "test_accuracy is 0.95 and 0.9" in result.stderr
+    assert "wrong_labels is 0.5 and 0.4" in result.stderr
     assert first.read_bytes() == before
     assert json.loads(result.stdout)["refused"] == [first.stem]
     assert second.exists()

@@ -52,6 +52,7 @@ def test_the_switches_reach_the_optimizer():
         ({"gamma_constraint": False, "sigma_constraint": False}, "w"),
         ({"judge_by": "w"}, "w"),
         ({"judge_by": "sigma_chosen_by_w"}, "sigma"),
+        ({"judge_by": "sigma_chosen_by_w", "gamma_constraint": False}, "w"),
         ({"judge_by": "sigma", "gamma_constraint": False}, "sigma"),
     ],
 )

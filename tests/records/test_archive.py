@@ -114,6 +114,7 @@ DAMAGE = [
     (lambda text: text.replace('"epoch"', '"year"'), "chosen.epoch is missing"),
     (lambda text: re.sub(r'"epoch": ?4', '"epoch": 7', text), "chosen.epoch is 7, and the run has 6"),
     (lambda text: re.sub(r'"train": ?\d+', '"train": "all"', text), "samples.train is not a number"),
+    (lambda text: re.sub(r'"test_accuracy": ?0\.9\d*', '"test_accuracy": 0.95', text, count=1), "epoch 4 has 0.9"),
 ]
 
 
@@ -184,9 +185,14 @@ def test_machine_and_duration_do_not_make_a_conflict(runs, results):
     assert [problem.kind for problem in problems] == ["repeated"] * 3
 
 
+def another_last_epoch(content):
+    content["summary"]["last"]["test_accuracy"] = 0.123
+    content["curves"]["test_accuracy"][-1] = 1230
+
+
 def test_a_different_result_is_a_conflict_and_the_first_is_used(runs, results):
     path = sorted(results.iterdir())[0]
-    edit(path, lambda content: content["summary"]["last"].update(test_accuracy=0.123))
+    edit(path, another_last_epoch)
     records, problems = read(runs, results)
     conflict = next(problem for problem in problems if problem.kind == "conflicting")
     assert "last.test_accuracy is 0.8 and 0.123" in conflict.reason
@@ -231,9 +237,9 @@ def test_archiving_again_changes_nothing(runs, results):
 
 def test_a_different_result_is_not_overwritten(runs, results):
     path = sorted(results.iterdir())[0]
-    edit(path, lambda content: content["summary"]["chosen"].update(epoch=2))
+    edit(path, another_last_epoch)
     before = path.read_bytes()
-    with pytest.raises(RecordError, match=r"another result of this run: chosen\.epoch is 2 and 4\. Remove the one"):
+    with pytest.raises(RecordError, match=r"another result of this run: last\.test_accuracy is 0\.123 and 0\.8"):
         write_archived(archive(RunFolder(runs / path.stem)), results)
     assert path.read_bytes() == before
 

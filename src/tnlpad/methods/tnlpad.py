@@ -62,7 +62,7 @@ class TnlpadConfig:
         """Return the weights to evaluate. With γ unconstrained σ has no meaning, so the paper then uses w."""
         if self.judge_by not in ("auto", "sigma", "w", "sigma_chosen_by_w"):
             raise ValueError(f'judge_by={self.judge_by!r}: choose "auto", "sigma", "w" or "sigma_chosen_by_w".')
-        by_w = self.judge_by == "w" or (self.judge_by == "auto" and not self.gamma_constraint)
+        by_w = self.judge_by == "w" or (self.judge_by != "sigma" and not self.gamma_constraint)
         return "w" if by_w else "sigma"
 
     def chosen_by(self) -> Part:

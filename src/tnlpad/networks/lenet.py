@@ -2,7 +2,7 @@
 
 Paper: LeCun et al., "Gradient-Based Learning Applied to Document Recognition", in today's form: every map of the first
 convolution feeds the second, ReLU instead of the scaled tanh, a linear layer instead of radial basis functions, biases
-everywhere. The decomposition's authors do not state their pooling; ours takes the maximum. The original takes 32x32
+everywhere. Pooling takes the maximum, as in the code of the decomposition's authors. The original takes 32x32
 images. The first convolution pads 28x28 to that size, so both have maps of 28, 14, 10, 5 and the same weights.
 
 On a GPU such small layers take longer to launch than to compute, so a compiled LeNet has few launches. A library's

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tnlpad.atomic_files import write_by_rename
-from tnlpad.records.curves import Curves, curves_from_json, curves_of
+from tnlpad.records.curves import Curves, curves_from_json, curves_of, share
 from tnlpad.records.scores import DATA_FILE
 from tnlpad.records.store import Record, RecordError, RunFolder, finished_summary, summary_problem
 
@@ -218,7 +218,7 @@ def _from_file(path: Path) -> FinishedRecord | None:
 
 
 def _record(summary: Record, source: Path, read_curves: Callable[[], Curves]) -> FinishedRecord:
-    return FinishedRecord(
+    record = FinishedRecord(
         run_id=summary["run_id"],
         config=summary["config"],
         settings=summary["settings"],
@@ -226,6 +226,24 @@ def _record(summary: Record, source: Path, read_curves: Callable[[], Curves]) ->
         source=source,
         read_curves=read_curves,
     )
+    if contradiction := _contradiction(record):
+        raise RecordError(f"{source}: is damaged ({contradiction}). Restore it, or train the run again.")
+    return record
+
+
+def _contradiction(record: FinishedRecord) -> str | None:
+    """Describe where the summary contradicts the epochs. Damaged curves raise later, where they are needed."""
+    try:
+        curves = record.curves
+    except RecordError:
+        return None
+    for key in ("chosen", "last"):
+        said, epoch = record.summary[key], record.summary[key]["epoch"]
+        for name in ("validation_accuracy", "test_accuracy"):
+            curve = getattr(curves, name)
+            if said[name] is not None and epoch <= len(curve) and curve[epoch - 1] != share(said[name]):
+                return f"its summary has {key}.{name} {said[name]:.4f}, and epoch {epoch} has {curve[epoch - 1]:.4f}"
+    return None
 
 
 def _found_again(first: FinishedRecord, second: FinishedRecord) -> Problem:
