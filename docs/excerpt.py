@@ -71,7 +71,7 @@ def main() -> None:
     text = README.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
     picture = "![The page of suspects](docs/suspects.png)\n\n" if SCREENSHOT.exists() else ""
-    verdict = next(number for number, line in enumerate(trained) if line.startswith("Record:")) + 1
+    verdict = next(number for number, line in enumerate(trained) if line.startswith("Run:")) + 1
     rows = [line for line in listed if line.startswith(tuple("┏┃┡│└"))]
     lines = ["$ tnlpad train scans", "…", *trained[verdict:], f"$ {list_them}", *rows]
     README.write_text(f"{before}```console\n{NEWLINE.join(lines)}\n```\n\n{picture}{after}")

@@ -48,7 +48,7 @@ def test_results_to_stdout_progress_to_stderr_and_the_files(out):
     wrong = labels.noisy.given != labels.noisy.clean
     assert len(wrong) == 1437
     assert f"actual:    {100 * wrong.mean():.2f} % of 1,437 labels" in result.stdout
-    assert "asked for: 40 %" in result.stdout
+    assert "requested: 40 %" in result.stdout
     assert "digits, symmetric:0.4, protocol paper, seed 3\n" in result.stdout
     assert "expected:  40.00 %" in result.stdout
     assert "sha256:" in result.stdout
@@ -142,7 +142,7 @@ def test_a_matrix_is_noted_by_its_name(out, tmp_path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["noise_rate"] == 1
     assert read_label_file(out).noise == "matrix:mine.csv"
-    assert "asked for" not in run("digits", "--noise", f"matrix:{path}", "--out", out).stdout
+    assert "requested" not in run("digits", "--noise", f"matrix:{path}", "--out", out).stdout
 
 
 def test_a_label_file_from_elsewhere_may_call_its_noise_anything(out, tmp_path):

@@ -14,7 +14,7 @@ from tnlpad.runs.config import configure
 def test_the_line_of_an_epoch_leaves_room_for_the_bar():
     judged = {"sigma": {"validation_loss": 12.3456}}
     record = {"epoch": 100, "train_loss": 12.3456, "validation_accuracy": 1.0, "test_accuracy": 1.0, "judged": judged}
-    assert epoch_line(record, 100) == "100/100 loss 12.346 validation 12.346, 100.0 % test 100.0 %"
+    assert epoch_line(record, 100) == "100/100 loss 12.346 val_loss 12.346 val 100.0 % test 100.0 %"
     assert len(epoch_line(record, 100)) <= 80 - 11 - 8  # the bar, and the time left
 
 
@@ -149,7 +149,7 @@ def test_lines_where_no_one_is_looking(tmp_path, capsys):
     assert out == ""
     first, second = err.splitlines()
     assert first.startswith(f"{CONFIGS[0].run_id} test 87.5 % in 3 s (1 of 3 runs")
-    assert second.endswith("waiting for 2 of another process")
+    assert second.endswith("waiting for 2 runs of another process")
 
 
 def test_quiet(tmp_path, capsys):
@@ -175,7 +175,7 @@ def test_the_live_display_shows_runs_at_work_and_the_last_failure(tmp_path, term
     text = terminal.getvalue()
     assert f"epoch   2/60  {CONFIGS[1].run_id}" in text
     assert f"{CONFIGS[0].run_id} failed: too bad" in text
-    assert "1 of 3 runs, 1 failed, waiting for 1 of another process" in text
+    assert "1 of 3 runs, 1 failed, waiting for 1 run of another process" in text
     assert f"/60  {CONFIGS[2].run_id}" not in text
 
 

@@ -34,7 +34,7 @@ def test_results_to_stdout_progress_to_stderr_records_to_the_folder(out):
     result = train("digits", *SMALL, "--out", out)
     assert result.exit_code == 0, result.output
     folder = only_run(out)
-    for wanted in ("chosen on noisy validation", "last epoch", "Record: ", folder.path.name):
+    for wanted in ("chosen on noisy validation", "last epoch", "Run: ", folder.path.name):
         assert wanted in result.stdout
     assert "1/2 loss" in result.stderr
     assert "1/2 loss" not in result.stdout
@@ -113,10 +113,12 @@ def test_a_file_that_is_no_configuration(out, tmp_path, content):
 
 def test_a_configuration_and_other_words(out, tmp_path):
     given = {"data": ["digits"], "noise": ["--noise", "none"], "method": ["--method", "cdr"]}
+    file = tmp_path / "config.json"
     for name, words in given.items():
-        result = train(*words, "--config", tmp_path / "config.json", "--out", out)
+        file.write_text("{}")
+        result = train(*words, "--config", file, "--out", out)
         assert result.exit_code == 2
-        assert f"already sets {name}" in result.stderr
+        assert f"sets {name} already" in result.stderr
 
 
 # Everyday settings
@@ -137,6 +139,12 @@ def test_an_option_and_a_setting_that_contradict_each_other(out):
     assert result.exit_code == 2
     assert "--lr 0.02 and --set learning_rate=0.1" in result.stderr
     assert train("digits", "--epochs", "0", "--out", out).exit_code == 2
+
+
+def test_milestones_that_are_never_reached_are_pointed_out(out):
+    assert "milestones=1" in train("digits", "--epochs", "2", "--out", out).stderr
+    words = ("--epochs", "2", "--set", "milestones=2")
+    assert "never decays" not in train("digits", *words, "--out", out).stderr
 
 
 def test_all_settings_are_listed_with_their_defaults(out):
@@ -174,7 +182,7 @@ def test_all_settings_are_listed_with_their_defaults(out):
         (["digits", "--data", "mnist"], "name one dataset"),
         (["digits", "--method", "coteaching"], "needs to know the share of wrong labels"),
         (["digits", "--noise", "symmetric:0.4", "--method", "jocor", "--set", "co_lambda=2"], "co_lambda=2.0"),
-        (["digits", "--noise", "human:worse"], "labels given by people"),
+        (["digits", "--noise", "human:worse"], "human labels exist for"),
         (["--config", "nowhere.json"], "cannot be read"),
     ],
 )
@@ -326,6 +334,24 @@ def test_what_is_told_of_own_data_before_they_are_trained_on(out, tmp_path):
     assert "not trained on" in result.stderr
     assert "'target'" in result.stderr
     assert "Note:" not in train(table, "--set", "epochs=1", "--seed", "2", "--quiet", "--out", out).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["--network", "small_resnet"], "network='small_resnet': takes images"),
+        (["--network", "lenet"], "network='lenet': takes images"),
+        (["--engine", "graph"], "engine='graph': needs a GPU"),
+        (["--noise", "human:worse"], "human labels exist for cifar10 and cifar100 only"),
+    ],
+)
+def test_a_run_on_a_table_that_cannot_start_leaves_no_folder(out, tmp_path, words, rule):
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["width,height,label", *(f"{n % 7},{n % 3},{'ab'[n % 2]}" for n in range(60))]) + "\n")
+    result = train(table, *words, "--epochs", "1", "--out", out)
+    assert result.exit_code == 2
+    assert rule in result.stderr
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(("validation", "other"), [("noisy", "clean"), ("clean", "noisy")])

@@ -206,11 +206,11 @@ def test_other_data_are_refused(tmp_path):
 
 def test_a_class_is_not_enough(tmp_path):
     own = open_dataset(class_folders(tmp_path / "one", ("cat",)))
-    with pytest.raises(DataError, match="only the class 'cat'"):
+    with pytest.raises(DataError, match="one class, 'cat'"):
         trainable_parts(own)
     class_folders(tmp_path / "two" / "train", ("cat",))
     class_folders(tmp_path / "two" / "test")
-    with pytest.raises(DataError, match="only the class 'cat' among 3 samples"):
+    with pytest.raises(DataError, match="one class, 'cat' among 3 samples"):
         trainable_parts(open_dataset(tmp_path / "two"))
 
 

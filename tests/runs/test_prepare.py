@@ -140,7 +140,7 @@ def test_clothing1m_is_validated_on_noisy_labels_held_out(clothing, tmp_path):
     ("noise", "message"),
     [
         ("asymmetric:0.4", "asymmetric"),
-        ("human:worse", "have labels given by people"),
+        ("human:worse", "human labels exist for"),
     ],
 )
 def test_noise_that_the_dataset_cannot_have(root, tmp_path, noise, message):

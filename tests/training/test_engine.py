@@ -134,9 +134,9 @@ def test_the_choice():
     assert isinstance(choose_engine("eager", method, planned, device=torch.device("cuda")), Eager)
     assert isinstance(choose_engine("auto", method, loader, device=torch.device("cuda")), Eager)
     assert isinstance(choose_engine("auto", method, planned, device=torch.device("cuda")), Replayed)
-    with pytest.raises(ValueError, match=r"engine=\"graph\".*device cpu"):
+    with pytest.raises(ValueError, match="engine='graph': needs a GPU"):
         choose_engine("graph", method, planned, device=CPU)
-    with pytest.raises(ValueError, match="streamed from files"):
+    with pytest.raises(ValueError, match="data in memory"):
         choose_engine("graph", method, loader, device=torch.device("cuda"))
     with pytest.raises(ValueError, match="engine='graf': choose"):
         choose_engine("graf", method, loader, device=CPU)

@@ -266,7 +266,7 @@ def print_result(document: dict[str, Any]) -> None:
     asked = document["noise_rate_asked"]
     lines = [
         document["made"],
-        *([] if asked is None else [f"asked for: {100 * asked:g} % in each affected class"]),
+        *([] if asked is None else [f"requested: {100 * asked:g} % in each affected class"]),
         f"expected:  {100 * document['noise_rate_expected']:.2f} % of all labels",
         f"actual:    {100 * document['noise_rate']:.2f} % of {document['samples']:,} labels",
         f"labels:    {shlex.quote(document['file'])} ({document['checksum']})",

@@ -14,7 +14,9 @@ DATA, TRAINING, OUTPUT = "Data", "Training", "Output"  # headings in the help of
 Protocol = Literal["paper", "authors"]
 Executor = Literal["local", "ray"]
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder or its name.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A finished run: its folder, its name, or the start of its name.")
+]
 Runs = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder that holds the runs.")]
 ImagesFolder = Annotated[
     Path | None,

@@ -109,8 +109,8 @@ def epoch_line(record: Mapping[str, Any], epochs: int) -> str:
     reported = next(iter(record["judged"].values()))  # the first judged network is the one to ship
     test = "" if record["test_accuracy"] is None else f" test {100 * record['test_accuracy']:.1f} %"
     return (
-        f"{record['epoch']}/{epochs} loss {record['train_loss']:.3f} "
-        f"validation {reported['validation_loss']:.3f}, {100 * record['validation_accuracy']:.1f} %{test}"
+        f"{record['epoch']}/{epochs} loss {record['train_loss']:.3f} val_loss {reported['validation_loss']:.3f} "
+        f"val {100 * record['validation_accuracy']:.1f} %{test}"
     )
 
 
@@ -256,7 +256,7 @@ class Tally:
         parts += [f"{self.failed} failed"] if self.failed else []
         left = self.seconds_left
         parts += [f"{duration(left)} left"] if left is not None and left >= 1 and self.ended < self.total else []
-        parts += [f"waiting for {self.waiting} of another process"] if self.waiting else []
+        parts += [f"waiting for {counted(self.waiting, 'run')} of another process"] if self.waiting else []
         return ", ".join(parts)
 
 

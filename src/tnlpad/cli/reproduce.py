@@ -1,4 +1,4 @@
-"""`tnlpad reproduce`: run what is missing of a table or figure of the paper, on this machine or on a Ray cluster."""
+"""`tnlpad reproduce`: run the missing experiments of a table or figure, on this machine or on a Ray cluster."""
 
 import shlex
 import sys
@@ -106,7 +106,7 @@ def reproduce(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run what is missing of a table or figure of the paper.
+    """Run the missing experiments of a table or figure of the paper.
 
     Finished runs are kept. Running the same command again resumes an
     interrupted one, and two commands at once share the work. Make the tables
@@ -195,7 +195,7 @@ def _seeds(text: str | None) -> list[int] | None:
     if text is None:
         return None
     if not (seeds := read_seeds(text)):
-        raise ValueError(f"--seeds {text}: no seed is named. Write 1-3 or 1,2,5.")
+        raise ValueError(f"--seeds {text}: the range is empty. Write 1-3 or 1,2,5.")
     return seeds
 
 

@@ -17,6 +17,7 @@ from tnlpad.cli.options import (
     AsJson,
     Device,
     IgnoredColumns,
+    ImagesFolder,
     LabelColumn,
     Network,
     Out,
@@ -54,12 +55,7 @@ def train(
             "--data", metavar="DATA", help="Dataset to train on (same as the DATA argument).", rich_help_panel=DATA
         ),
     ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder that the paths in a table of images are relative to.", rich_help_panel=DATA
-        ),
-    ] = None,
+    images: ImagesFolder = None,
     label: LabelColumn = None,
     ignore: IgnoredColumns = None,
     noise: Annotated[
@@ -78,14 +74,14 @@ def train(
     network: Network = None,
     epochs: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Number of epochs (default: the recipe's).", rich_help_panel=TRAINING),
+        typer.Option(metavar="N", help="Number of epochs (default: see --settings).", rich_help_panel=TRAINING),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Batch size (default: the recipe's).", rich_help_panel=TRAINING)
+        int | None, typer.Option(metavar="N", help="Batch size (default: see --settings).", rich_help_panel=TRAINING)
     ] = None,
     learning_rate: Annotated[
         float | None,
-        typer.Option("--lr", metavar="RATE", help="Learning rate (default: the recipe's).", rich_help_panel=TRAINING),
+        typer.Option("--lr", metavar="RATE", help="Learning rate (default: see --settings).", rich_help_panel=TRAINING),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Random seed (default: 1).", rich_help_panel=TRAINING)
@@ -145,7 +141,7 @@ def train(
         bool,
         typer.Option(
             "--resume",
-            help="Fail if there is no such run. Interrupted runs are resumed in any case.",
+            help="Resume only: fail if this run was not started before.",
             rich_help_panel=RESUMING,
         ),
     ] = False,
@@ -170,7 +166,7 @@ def train(
     Writes a run folder with the robust model, its record and, for your own
     data, the labels that are probably wrong, with a page to review them
     (suspects/index.html). Running the same command again resumes an
-    interrupted run and shows a finished one.
+    interrupted run, and prints the results of a finished one.
 
     Examples:
 
@@ -206,6 +202,9 @@ def train(
     if settings:
         _print_settings(chosen, as_json)
         return
+    if chosen.milestones and min(chosen.milestones) > chosen.epochs:
+        advice = f"Set them, such as --set milestones={max(1, 3 * chosen.epochs // 4)}."
+        say(f"Note: all milestones come after epoch {chosen.epochs}: the learning rate never decays. {advice}", quiet)
     _report_changed_data(chosen, own, out, resume, quiet)
     if resume:
         _require_begun(chosen, out)
@@ -314,7 +313,7 @@ def _configured(data: str | None, own: "OwnDataset | None", **options: Any) -> "
 
     if data is None:
         raise ValueError(
-            "DATA is missing. Name a dataset, such as `tnlpad train mnist`; `tnlpad data list` lists them."
+            "DATA is missing. Give your folder, table or file, or a published dataset, such as mnist (`tnlpad data list`)."
         )
     return configure(data if own is None else own.shape, **options)
 
@@ -325,17 +324,17 @@ def _from_file(
     """Read the configuration of another run; `words` are the options that would contradict it."""
     from tnlpad.runs.config import from_json, with_settings
 
-    if given := [name for name, value in words.items() if value]:
-        raise ValueError(
-            f"--config {file} already sets {', '.join(given)}. Leave that out, or leave out --config. Only --seed and "
-            "--set change the configuration of a file."
-        )
     try:
         plain = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise ValueError(f"--config {file}: cannot be read ({error}). Give a run's config.json.") from error
     if not isinstance(plain, dict):
         raise ValueError(f"--config {file}: not a JSON object. Give a run's config.json.")
+    if given := [name for name, value in words.items() if value]:
+        raise ValueError(
+            f"--config {file} sets {', '.join(given)} already. Leave out either. Only --seed and --set change the "
+            "configuration of a file."
+        )
     changed = {} if seed is None else {"seed": seed}
     return with_settings(from_json(plain | changed), settings)
 
@@ -451,7 +450,7 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     console.print(table)
     if summary["epochs_run"] < config["epochs"]:
         console.print(f"Ended {summary['stopped']}, after {summary['epochs_run']} of {config['epochs']} epochs.")
-    console.print(f"Record: {folder}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Run: {folder}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _list_suspects(

@@ -4,7 +4,7 @@
 step of standard training for each network, image size and batch size of the paper, alone and with several runs on a
 GPU, and the relative cost of each method.
 
-Runs that share a GPU take longer each. All seconds are those of a run beside the others.
+Runs that share a GPU take longer each. Times are per run while sharing the GPU.
 """
 
 import json

@@ -36,12 +36,14 @@ class TnlpadConfig:
     c1: float = 1e-4  # strength of the penalty on σ: β1(t) = c1·t
     c2: float = 0.6  # decay of the penalty on γ: β2(t) = t^(−c2)
     gamma_family: GammaFamily = "power"  # shape of β2; c2 applies to `power` only
-    sigma_constraint: bool = True  # use β1
-    gamma_constraint: bool = True  # use β2
+    sigma_constraint: bool = True  # apply the penalty on σ (β1)
+    gamma_constraint: bool = True  # apply the penalty on γ (β2)
     init: Init = "independent"  # initial γ: 0, a draw of its own, or a random part of w
     gamma_update: Literal["subgradient", "proximal"] = "subgradient"  # how the penalty on γ is applied
     norm: Literal["global", "tensor"] = "global"  # one norm over all weights, or one per tensor
-    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = "auto"  # auto: σ, or w without `gamma_constraint`
+    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = (
+        "auto"  # evaluated weights; auto: σ, or w if β2 is off
+    )
 
     def gamma_penalty(self, epochs: int) -> Penalty | None:
         """Return β2. All shapes start at 1."""

@@ -57,13 +57,15 @@ class RunConfig:
     batches_per_epoch: int | None  # batches per epoch, with balanced classes; none: all samples
     learning_rate: float  # initial learning rate
     milestones: tuple[int, ...]  # epochs in which the learning rate is multiplied by `decay`
-    decay: float  # factor of the learning rate at each milestone
-    decay_takes_effect: Literal["in", "after"]  # whether the decay is effective in the milestone or after it
+    decay: float  # learning-rate factor at each milestone
+    decay_takes_effect: Literal[
+        "in", "after"
+    ]  # first epoch with the decayed rate: the milestone itself (in) or the next one (after)
     momentum: float  # momentum of SGD
     weight_decay: float  # weight decay of SGD
     validation: Literal["noisy", "clean"]  # validate on a part of the training data, or on the published clean set
     validation_fraction: float  # share of the training data that is held out for validation
-    subset: int | None  # number of training images, if only a part of the dataset is there
+    subset: int | None  # number of training images, if the dataset on disk is incomplete
     resize: int | None  # pixels of the shorter side of image files; none: images in memory keep their size
     crop: int | None  # pixels of the square that is cut out of resized image files
     crop_padding: int  # pixels of padding before a random crop, for images in memory
@@ -77,7 +79,7 @@ class RunConfig:
     legacy_streams: bool  # draw split and noise as the authors' code does
     precision: Literal["float32", "bfloat16"]  # precision of forward passes
     compiled: bool  # compile the network; fused kernels round differently
-    patience: int | None  # stop after so many epochs without a better validation accuracy
+    patience: int | None  # stop after this many epochs without a better validation accuracy
     data: DataShape | None = None  # shape of user data; None: a dataset of the catalogue
 
     def to_json(self) -> dict[str, Any]:
@@ -173,6 +175,8 @@ def _hints_with(key: str, method: str) -> dict[str, Any]:
     if key in options:
         return options
     known = sorted((RUN_HINTS.keys() - NOT_SETTABLE) | options.keys())
+    if key == "lr":
+        raise ValueError("'lr' is not a setting: use learning_rate, or --lr.")
     raise ValueError(f"{key!r} is not a setting of this run{nearest(key, known)} There are: {', '.join(known)}.")
 
 
@@ -303,8 +307,8 @@ RULES = {
     "cutout": Rule("a number of pixels >= 0", lambda value: value >= 0),
     "stem_padding": Rule("a number of pixels >= 0, or none", lambda value: value >= 0),
     "pretrained": Rule(
-        "a file in the folder `weights` of the datasets whose name ends in the first digits of its SHA-256, such as "
-        "resnet50-0676ba61.pth, or none",
+        "the name of a file in ROOT/weights, such as resnet50-0676ba61.pth (the digits are the start of its SHA-256), "
+        "or none",
         lambda value: WEIGHTS_NAME.fullmatch(value) is not None,
     ),
     "noise_rate": Rule("in [0, 1), or none", lambda value: 0 <= value < 1),
@@ -328,17 +332,22 @@ def check(config: RunConfig) -> None:
         if value is not None and not rule.holds(value):
             raise ValueError(f"{name}={value!r}: must be {rule.text}.")
     inputs, own = _inputs(config), config.data is not None
+    if inputs == FEATURES and config.network != "mlp":
+        raise ValueError(f"network={config.network!r}: takes images, and these data are rows of numbers. Use mlp.")
     unused_subset = ("subset",) if own and inputs == STREAMED else ()
     for name in (*WITHOUT_EFFECT[inputs], *unused_subset):
         if value := getattr(config, name):
-            raise ValueError(f"{name}={value}: has no effect on {inputs}, as {config.dataset} has. Leave it out.")
+            raise ValueError(f"{name}={value}: has no effect on {inputs}, such as these data. Leave it out.")
     fits = config.resize is not None and (config.crop or 1) <= config.resize
     if (inputs in (DECODED, STREAMED) and not fits) or (inputs == STREAMED and config.crop is None):
         raise ValueError(
             f"resize={config.resize}, crop={config.crop}: image files are resized, and a square is cut out of them "
             "that must fit into the resized image. Give both."
         )
-    if inputs in (STREAMED, FEATURES) and parse_noise(config.noise).kind == "instance":
+    kind = parse_noise(config.noise).kind
+    if kind == "human" and not config.dataset.startswith("cifar"):
+        raise ValueError(f"noise={config.noise!r}: human labels exist for cifar10 and cifar100 only. Use another kind.")
+    if inputs in (STREAMED, FEATURES) and kind == "instance":
         raise ValueError(
             f"noise={config.noise!r}: needs all images in memory, and {config.dataset} has {inputs}. Use another kind."
         )

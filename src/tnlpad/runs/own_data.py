@@ -41,8 +41,11 @@ def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
     train = own.indices("train")
     classes = len(np.unique(own.labels[train]))
     if classes < MIN_CLASSES:
-        found = f"only the class {own.class_names[own.labels[train[0]]][:80]!r}" if classes else "no classes"
-        raise DataError(f"{own.source} has {found} among {len(train):,} samples to train on. At least two are needed.")
+        found = "no training samples"
+        if classes:
+            name = own.class_names[own.labels[train[0]]][:80]
+            found = f"one class, {name!r}, in its {len(train):,} training samples"
+        raise DataError(f"{own.source} has {found}. At least two classes are needed.")
     if len(rows) < MIN_SAMPLES and not own.shape.validation:
         raise DataError(
             f"{own.source} has {len(rows)} samples to train on, and at least {MIN_SAMPLES} are needed, since a tenth "

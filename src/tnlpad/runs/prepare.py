@@ -362,4 +362,6 @@ def _check_forward(name: str, network: nn.Module, image: Tensor) -> None:
             network(image)
     except (ValueError, RuntimeError) as error:
         shape = " × ".join(map(str, image.shape[1:]))
-        raise ValueError(f"{name} cannot take images of {shape} ({error}) Choose another network.") from error
+        raise ValueError(
+            f"{name} cannot take images of {shape} ({str(error).rstrip('.')}). Choose another network."
+        ) from error

@@ -30,7 +30,7 @@ from tnlpad.runs.config import RunConfig, available_cores, command, departures
 from tnlpad.runs.own_data import prepare_own_data, save_location, save_samples
 from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
 from tnlpad.training.checkpoint import CheckpointError
-from tnlpad.training.engine import EngineName
+from tnlpad.training.engine import EngineName, can_replay
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
 from tnlpad.training.measure import Sets
 from tnlpad.training.sample_scores import SampleStatistics
@@ -78,6 +78,7 @@ def run(
     # Prepare before writing anything, so that a run that cannot start leaves no files.
     data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
     loader, streams = prepare_loader(config, data, place)
+    can_replay(engine, loader, place)
     sets = prepare_sets(config, data, place)
     method = prepare_method(config, data, streams["method"], place, root, weights)
     statistics = None if scoring_interval is None else prepare_statistics(config, data, place, scoring_interval)

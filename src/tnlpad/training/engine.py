@@ -55,15 +55,19 @@ def choose_engine(
     name: EngineName, method: Method, loader: Any, *, device: torch.device, bf16: bool = False, compiled: bool = False
 ) -> Engine:
     """Return the engine of this name; "auto" replays graphs where possible."""
-    if name not in ("auto", "eager", "graph"):
-        raise ValueError(f'engine={name!r}: choose "auto", "eager" or "graph".')
-    possible = device.type == "cuda" and hasattr(loader, "plan")
-    if name == "graph" and not possible:
-        what = "batches streamed from files" if device.type == "cuda" else f"the device {device}"
-        raise ValueError(f'engine="graph" does not support {what}: use "auto".')
-    if possible and name != "eager":
+    if can_replay(name, loader, device) and name != "eager":
         return Replayed(method, loader, bf16=bf16, compiled=compiled)
     return Eager(method, loader, bf16=bf16)
+
+
+def can_replay(name: EngineName, loader: Any, device: torch.device) -> bool:
+    """Return whether steps can be replayed as CUDA graphs; raise ValueError if the engine is unknown or needs that."""
+    if name not in ("auto", "eager", "graph"):
+        raise ValueError(f"engine={name!r}: choose auto, eager or graph.")
+    possible = device.type == "cuda" and hasattr(loader, "plan")
+    if name == "graph" and not possible:
+        raise ValueError("engine='graph': needs a GPU and data in memory. Use auto.")
+    return possible
 
 
 class Eager:

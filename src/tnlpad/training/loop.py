@@ -25,7 +25,7 @@ Record = dict[str, Any]
 LARGEST_LOSS = 1e6  # guessing among a thousand classes costs 7: training does not recover from this
 DIVERGENCE_ADVICE = (
     "The usual cause is a learning rate that is too high for this network, method or precision: try a lower one, such "
-    "as a tenth. The last checkpoint is kept."
+    "as a tenth. The last checkpoint, if there is one, is kept."
 )
 
 

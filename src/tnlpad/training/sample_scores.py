@@ -1,10 +1,10 @@
 """Per-sample training statistics, from which the search for wrong labels starts.
 
-After an epoch every training and validation sample is evaluated, unaugmented and without gradients: by σ and by w where
-weights are decomposed, else by the network to ship. Sums over the epochs stay on the device. A copy of the sums at the
-chosen epoch is kept too: wrong labels are learnt late, so statistics up to the best noisy validation accuracy separate
-right from wrong labels better than statistics up to the end. Probabilities are means over both networks: w memorises
-wrong labels, and σ may learn late where there are few images.
+After an epoch every training and validation sample is evaluated, unaugmented and without gradients. Where weights are
+decomposed, the network is evaluated with σ and with w; otherwise with the final network. Sums over the epochs stay on
+the device. A copy of the sums at the chosen epoch is kept too: wrong labels are learnt late, so statistics up to the
+best noisy validation accuracy separate right from wrong labels better than statistics up to the end. Probabilities are
+averaged over σ and w: w memorises wrong labels, and σ may learn late where there are few images.
 
 Margins follow Pleiss et al., "Identifying Mislabeled Data using the Area Under the Margin Ranking", but on unaugmented
 images after the epoch instead of augmented ones during it. Forgetting follows Toneva et al., "An Empirical Study of
