@@ -229,3 +229,10 @@ def test_own_data_have_a_c2_of_their_own(method):
 def test_who_follows_the_authors_code_chooses_by_w_in_combinations_as_well(method):
     assert configure("cifar10", method=method, protocol="authors").options["judge_by"] == "sigma_chosen_by_w"
     assert configure("cifar10", method=method).options["judge_by"] == "auto"
+
+
+def test_jocor_halves_the_rate_only_if_half_of_the_classes_keep_their_labels():
+    noise = "asymmetric:0.4"
+    assert configure("cifar10", method="jocor", noise=noise).noise_rate == 0.2
+    assert configure("cifar100", method="jocor", noise=noise).noise_rate == 0.4
+    assert configure("cifar10", method="coteaching", noise=noise).noise_rate == 0.4
