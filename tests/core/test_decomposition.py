@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
 from tnlpad import Decomposition, parameter_groups
-from tnlpad.core.penalties import Constant, LinearGrowth
+from tnlpad.core.penalties import Constant, LinearGrowth, PowerDecay
 
 # The weights the model holds
 
@@ -216,10 +216,12 @@ def test_step_in_eval_mode_raises():
     optimizer = sgd(small_network())
     optimizer.start_epoch()
     optimizer.eval()
-    with pytest.raises(RuntimeError, match="call train"):
+    with pytest.raises(RuntimeError, match=r"holds σ, .*optimizer\.train\(\)"):
         optimizer.step()
     optimizer.train()
-    with optimizer.sigma_weights(), pytest.raises(RuntimeError, match="leave the sigma_weights"):
+    with optimizer.sigma_weights(), pytest.raises(RuntimeError, match=r"sigma_weights\(\).* holds σ, .*Leave"):
+        optimizer.step()
+    with optimizer.sigma_weights(gamma_scale=0.5), pytest.raises(RuntimeError, match=r"holds σ \+ 0\.5·γ, "):
         optimizer.step()
 
 
@@ -231,7 +233,7 @@ def test_step_before_the_first_epoch_raises():
 def test_switching_modes_within_a_closure_is_noticed():
     optimizer = sgd(small_network())
     optimizer.start_epoch()
-    with pytest.raises(RuntimeError, match="call train"):
+    with pytest.raises(RuntimeError, match=r"optimizer\.train\(\)"):
         optimizer.step(optimizer.eval)
 
 
@@ -490,7 +492,10 @@ def test_wrong_kinds_of_arguments_say_what_is_wanted():
     ("options", "message"),
     [
         ({"c1": -1e-4}, "c1=-0.0001.*>= 0"),
+        ({"c1": "x"}, "c1='x'.*>= 0"),
         ({"c2": float("nan")}, "c2=nan"),
+        ({"sigma_penalty": 3}, r"sigma_penalty=3: .*LinearGrowth\(c1=0.0001\), or None"),
+        ({"gamma_penalty": PowerDecay}, r"gamma_penalty=<class .*PowerDecay\(c2=0.6\), or None"),
         ({"c1": 1e-4, "sigma_penalty": LinearGrowth(1e-3)}, "c1=0.0001 and sigma_penalty=LinearGrowth"),
         ({"norm": "layer"}, "norm='layer'"),
         ({"gamma_update": "prox"}, "gamma_update='prox'"),
@@ -531,7 +536,7 @@ def test_a_state_of_another_base_is_refused_and_changes_nothing():
     model = small_network()
     optimizer = sgd(model)
     before = [t.clone() for t in everything(model, optimizer)]
-    with pytest.raises(ValueError, match=r"AdamW.*SGD"):
+    with pytest.raises(ValueError, match=r"AdamW.*SGD.*base=AdamW"):
         optimizer.load_state_dict(adamw(small_network()).state_dict())
     assert all_equal(before, everything(model, optimizer))
 
@@ -543,7 +548,7 @@ def test_a_state_of_another_model_or_optimizer_is_refused_and_changes_nothing():
     other = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), nn.BatchNorm1d(4)).double()
     with pytest.raises(ValueError, match="another model"):
         optimizer.load_state_dict(sgd(other).state_dict())
-    with pytest.raises(ValueError, match="base, decomposition is missing"):
+    with pytest.raises(ValueError, match=r"'base' and 'decomposition' are missing.*state_dict\(\)"):
         optimizer.load_state_dict(torch.optim.SGD(model.parameters(), lr=0.1).state_dict())
     everything_decomposed = Decomposition(
         parameter_groups(small_network(), decompose="all"), torch.optim.SGD, lr=0.1

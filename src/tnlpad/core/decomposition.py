@@ -305,9 +305,10 @@ class Decomposition(Optimizer):
 
     def _require_training(self) -> None:
         if self._gamma_share != 1.0:
+            held = f"σ + {self._gamma_share:g}·γ" if self._gamma_share else "σ"
             raise RuntimeError(
-                f"step() while the model holds σ + {self._gamma_share:g}·γ. Before the next forward pass, leave the "
-                "sigma_weights() block, or call train()."
+                f"step() inside sigma_weights() or after eval(): the model holds {held}, but a step needs w. Leave the "
+                "block, or call optimizer.train(), before the next forward pass."
             )
         if self.epoch == 0 and self.steps_per_epoch is None:
             raise RuntimeError("step() before the first epoch: call start_epoch() first, or pass steps_per_epoch.")
@@ -325,9 +326,9 @@ class Decomposition(Optimizer):
         moved = any(parts.moved() for parts in self._parts)
         if (name := self._changed()) is not None:
             raise RuntimeError(
-                f"{name} was changed or moved outside the optimizer (by load_state_dict, .to() or in place), and "
-                "σ + γ would overwrite it. Build the optimizer after loading and moving the model; to resume, load the "
-                "model first and then the optimizer. Or call adopt_weights() to restart from the current weights."
+                f"{name} was changed or moved outside the optimizer, and the next step would overwrite it. Build the "
+                "optimizer after loading and moving the model, or call adopt_weights() to restart from the current "
+                "weights. To resume, load the model, then the optimizer."
             )
         if moved:
             self._fused = None  # its addresses are stale
@@ -387,7 +388,7 @@ class Decomposition(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         untouched = state.pop("_untouched")
         super().__setstate__(state)
-        if untouched:  # copies have version counters of their own
+        if untouched:  # a copy starts with new version counters
             for parts in self._parts:
                 parts.mark_written()
 
@@ -412,10 +413,17 @@ def _check_arguments(
 def _check_state(saved: dict[str, Any], ours: dict[str, Any]) -> None:
     """Raise if a saved state does not fit, before anything is loaded."""
     if missing := {"state", "param_groups", "base", "decomposition"} - saved.keys():
-        raise ValueError(f"Not a state dict of Decomposition: {', '.join(sorted(missing))} is missing.")
+        keys = " and ".join(map(repr, sorted(missing)))
+        raise ValueError(
+            f"Not a state dict of Decomposition: the {'key' if len(missing) == 1 else 'keys'} {keys} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Load one that Decomposition.state_dict() returned."
+        )
     bases = [state["decomposition"].get("base") for state in (saved, ours)]
     if bases[0] != bases[1]:
-        raise ValueError(f"The state was saved with base {bases[0]}, this optimizer has {bases[1]}.")
+        raise ValueError(
+            f"The state was saved with base {bases[0]}, this optimizer has {bases[1]}. "
+            f"Build the optimizer with base={bases[0]}."
+        )
     another = "It was saved for another model or another choice of decomposed parameters."
     sizes = [[len(group["params"]) for group in state["param_groups"]] for state in (saved, ours)]
     if sizes[0] != sizes[1]:

@@ -189,8 +189,8 @@ def gamma_lr(group: Group) -> Group:
 def sync_options(groups: Sequence[Group], synced: Sequence[Group], base: Optimizer) -> None:
     """Copy options that LR schedulers and users changed in our groups to the base optimizer.
 
-    Only changed options are copied, because some base optimizers keep numbers of their own in their groups. γ's
-    learning rate is computed at every call, because a learning rate that is a tensor changes in place.
+    Only changed options are copied, because some base optimizers store state in their groups. γ's learning rate is
+    computed at every call, because a learning rate that is a tensor changes in place.
     """
     inner = iter(base.param_groups)
     for group, before in zip(groups, synced, strict=True):

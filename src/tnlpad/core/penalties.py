@@ -15,9 +15,21 @@ from dataclasses import dataclass
 Penalty = Callable[[int], float]
 
 
-def _require(name: str, value: float, valid: bool, rule: str) -> None:
-    if not (valid and math.isfinite(value)):
+def _require(name: str, value: float, valid: Callable[[float], bool], rule: str) -> None:
+    try:
+        accepted = valid(value)
+    except TypeError:  # a string, for example, does not compare with numbers
+        accepted = False
+    if not accepted:
         raise ValueError(f"{name}={value!r}: {rule}")
+
+
+def _from_zero(value: float) -> bool:
+    return 0 <= value < math.inf
+
+
+def _from_one(value: float) -> bool:
+    return 1 <= value < math.inf
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,8 @@ class LinearGrowth:
     c1: float = 1e-4
 
     def __post_init__(self) -> None:
-        _require("c1", self.c1, self.c1 >= 0, "must be a finite number >= 0 (the paper uses 1e-4; 0 switches it off)")
+        rule = "must be a finite number >= 0 (the paper uses 1e-4; 0 switches the penalty off)"
+        _require("c1", self.c1, _from_zero, rule)
 
     def __call__(self, epoch: int) -> float:
         return self.c1 * epoch
@@ -40,7 +53,7 @@ class PowerDecay:
     c2: float = 0.6
 
     def __post_init__(self) -> None:
-        _require("c2", self.c2, self.c2 >= 0, "must be a finite number >= 0 (the paper uses 0.2 to 2.0)")
+        _require("c2", self.c2, _from_zero, "must be a finite number >= 0 (the paper uses 0.2 to 2.0)")
 
     def __call__(self, epoch: int) -> float:
         return float(epoch**-self.c2)
@@ -54,8 +67,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         # Infinity is a meaningful constant: the proximal update then holds γ at exactly 0.
-        if not self.value >= 0:
-            raise ValueError(f"value={self.value!r}: must be a number >= 0")
+        _require("value", self.value, lambda value: value >= 0, "must be a number >= 0")
 
     def __call__(self, epoch: int) -> float:
         return self.value
@@ -68,7 +80,7 @@ class LinearDecay:
     epochs: int
 
     def __post_init__(self) -> None:
-        _require("epochs", self.epochs, self.epochs >= 1, "must be at least 1, the epoch after which the penalty is 0")
+        _require("epochs", self.epochs, _from_one, "must be at least 1; later epochs have no penalty")
 
     def __call__(self, epoch: int) -> float:
         return max(0.0, 1.0 - (epoch - 1) / self.epochs)
@@ -81,7 +93,7 @@ class ExponentialDecay:
     factor: float = 0.95
 
     def __post_init__(self) -> None:
-        _require("factor", self.factor, 0 < self.factor <= 1, "must lie in (0, 1]")
+        _require("factor", self.factor, lambda factor: 0 < factor <= 1, "must lie in (0, 1]")
 
     def __call__(self, epoch: int) -> float:
         return float(self.factor ** (epoch - 1))
@@ -95,8 +107,8 @@ class StepDecay:
     every: int = 10
 
     def __post_init__(self) -> None:
-        _require("factor", self.factor, 0 < self.factor <= 1, "must lie in (0, 1]")
-        _require("every", self.every, self.every >= 1, "must be at least 1 epoch")
+        _require("factor", self.factor, lambda factor: 0 < factor <= 1, "must lie in (0, 1]")
+        _require("every", self.every, _from_one, "must be at least 1 epoch")
 
     def __call__(self, epoch: int) -> float:
         return float(self.factor ** ((epoch - 1) // self.every))
@@ -123,8 +135,10 @@ def choose_penalty(
     default: Penalty,
     schedule: Callable[[float], Penalty],
 ) -> Penalty | None:
-    """Return the penalty given by the shorthand (c1, c2) or as an object; raise if both are given."""
+    """Return the penalty set by the shorthand (c1, c2) or as an object; raise if both are set."""
     if value is None:
+        if penalty is not None and (isinstance(penalty, type) or not callable(penalty)):
+            raise TypeError(f"{long}={penalty!r}: give a function of the epoch, such as {default!r}, or None.")
         return penalty
     if penalty is not default:
         raise ValueError(f"{short}={value} and {long}={penalty!r} set the same penalty: pass one of them.")

@@ -7,8 +7,9 @@ mean of both networks: picking the better one on the test set would be a selecti
 
 How we differ from the public code: the loss is the plain mean over the selected samples. That code divides the mean by
 their number once more, which Adam compensates for and SGD does not. If no sample of a batch would be kept, all are.
-That code, like the code of Co-teaching+, JoCoR and SIGUA, has the same forget rates but starts with that of the second
-epoch.
+The forget rates are those of the public code, which numbers epochs from 0. The code of Co-teaching, Co-teaching+, JoCoR
+and SIGUA skips its epoch 0, so training there starts with a forget rate of a ninth of the noise rate. Ours starts with
+0.
 """
 
 from collections.abc import Mapping, Sequence

@@ -43,11 +43,11 @@ class SampleNumbers:
 
     Args:
         numbers: By name: `margin_sigma`, `loss_w` and so on are means over the epochs until the chosen one, and counts
-            for `forgotten`. With the suffix `_to_end` they go to the last epoch. `predicted` and `loss_chosen` are
-            those of the first network in the chosen epoch.
-        probabilities: Samples × classes, the mean over the networks and over the epochs until the chosen one.
-        views: Names of the evaluated networks.
-        epochs: Number of epochs in the first network's means: until the chosen one, and to the end.
+            for `forgotten`. With the suffix `_to_end` they go to the last epoch. `predicted` and `loss_chosen` come
+            from the first view in the chosen epoch.
+        probabilities: Samples × classes, averaged over the views and over the epochs until the chosen one.
+        views: Names of the evaluated weights: sigma and w, or one name for a method without a decomposition.
+        epochs: Number of epochs in the means of the first view: until the chosen one, and to the end.
         chosen_epoch: The chosen epoch.
     """
 
@@ -61,7 +61,7 @@ class SampleNumbers:
 class SampleStatistics:
     """Evaluates all samples after every `every` epochs, and after each epoch that is the best so far.
 
-    One network's evaluation of all samples takes about a third of the time of a training epoch.
+    Evaluating all samples once takes about a third of the time of a training epoch.
 
     Args:
         samples: The samples to evaluate, with their given labels.
@@ -160,7 +160,7 @@ class SampleStatistics:
 
 
 def views(method: Method) -> tuple[str, ...]:
-    """Return the names of the networks to evaluate: σ and w of a decomposition, else the network to ship."""
+    """Return the names of the networks to evaluate: σ and w of a decomposition, otherwise the final one."""
     decomposed = tuple(name for name in ("sigma", "w") if name in method.judged)
     return decomposed if len(decomposed) == 2 else (next(iter(method.judged)),)
 
