@@ -54,8 +54,8 @@ def test_where_others_find_more_wrong_labels_is_said():
 
     cells = [cell("symmetric:0.2", 0.9, 0.95), cell("pairflip:0.2", 0.9, 0.85)]
     said = suspects.verdict(cells)
-    assert "- Against cleanlab's better score: ahead or level in 2 of 2.\n" in said
-    assert "- Against AUM: ahead or level in 1 of 2. Behind in MNIST symmetric 20\xa0% (by 0.0500).\n" in said
+    assert "- Compared with cleanlab's better score: ahead or level in 2 of 2.\n" in said
+    assert "- Compared with AUM: ahead or level in 1 of 2. Behind in MNIST symmetric 20\xa0% (by 0.0500).\n" in said
     row = suspects.comparison(cells).splitlines()[2]
     assert row == "| MNIST | symmetric 20\xa0% | 9,000 | 1 | 0.9000 (0.600) | 0.8000 (0.500) | **0.9500** (0.700) |" + (
         " 0.8000 (0.500) |" * 2
