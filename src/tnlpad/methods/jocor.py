@@ -9,8 +9,9 @@ The ⌊(1 − forget)·B⌋ smallest losses of a batch are kept, and one optimiz
 Gradients flow through both arguments of both divergences.
 
 The final forget rate is the assumed noise rate. Asymmetric noise corrupts only half of the classes at the nominal rate,
-so the authors' code halves it there. `tnlpad train` does so too, except on CIFAR-100, where every class is flipped. λ is worth tuning on noisy validation accuracy. The authors
-use 0.9 on most of CIFAR-10, 0.65 at 80 % noise, and 0.85 on CIFAR-100; the default of their program is 0.1.
+so the authors' code halves it there. `tnlpad train` does so too, except on CIFAR-100, where every class is flipped. λ
+is worth tuning on noisy validation accuracy. The authors use 0.9 on most of CIFAR-10, 0.65 at 80 % noise, and 0.85 on
+CIFAR-100; the default of their program is 0.1.
 
 How we differ from the public code: if no sample of a batch would be kept, all are, where that code divides by zero.
 """

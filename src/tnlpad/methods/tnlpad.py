@@ -26,6 +26,7 @@ from tnlpad.methods.saving import restore, state_of
 from tnlpad.types import Batch, Clock
 
 GammaFamily = Literal["power", "constant", "linear", "exponential", "step"]
+JudgeBy = Literal["auto", "sigma", "w", "sigma_chosen_by_w"]
 Part = Literal["sigma", "w"]  # the weights that a decomposed network is used with
 
 
@@ -41,9 +42,7 @@ class TnlpadConfig:
     init: Init = "independent"  # initial γ: 0, a draw of its own, or a random part of w
     gamma_update: Literal["subgradient", "proximal"] = "subgradient"  # how the penalty on γ is applied
     norm: Literal["global", "tensor"] = "global"  # one norm over all weights, or one per tensor
-    judge_by: Literal["auto", "sigma", "w", "sigma_chosen_by_w"] = (
-        "auto"  # evaluated weights; auto: σ, or w if β2 is off
-    )
+    judge_by: JudgeBy = "auto"  # weights that are evaluated and saved; auto: σ, or w if `gamma_constraint` is off
 
     def gamma_penalty(self, epochs: int) -> Penalty | None:
         """Return β2. All shapes start at 1."""
