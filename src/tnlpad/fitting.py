@@ -5,8 +5,8 @@
 >>> result.noise_rate, result.suspects[0]  # doctest: +SKIP
 >>> kept, cleaned = result.clean()  # doctest: +SKIP
 
-`fit` does what `tnlpad train DATA` does, with the same recipe, engine and records: arrays give the run, under the same
-name, that an .npz file of them would give. The result offers what `tnlpad suspects`, `clean` and `predict` do. `load`
+`fit` does what `tnlpad train DATA` does, with the same recipe, engine and records. Arrays give the same run name as an
+.npz file with the same content. The result offers what `tnlpad suspects`, `clean` and `predict` do. `load`
 returns the result of a finished run.
 """
 
@@ -94,7 +94,7 @@ def fit(
         labels: One whole number or text per sample, unless the data hold them.
         label: Name of the label column (default: label).
         ignore: Columns of a table to exclude.
-        ids: Ids of the samples, for the list of suspects (default: their places).
+        ids: Ids of the samples, for the list of suspects (default: their indices).
         class_names: Names of the labels 0, 1, 2 …
         method, network: As for `tnlpad train`; by default the network fits the size of the images.
         seed: Random seed.
@@ -109,13 +109,19 @@ def fit(
     Raises:
         tnlpad.DataError: The data cannot be trained on; the message says why and what to do.
         ValueError: An argument or a setting is unknown or out of range.
+        TypeError: `network` is not a name.
     """
+    if network is not None and not isinstance(network, str):
+        raise TypeError(
+            f'network={type(network).__name__}(...): give the name of a network, such as "small_cnn". For a module of '
+            "your own, use tnlpad.Decomposition."
+        )
     excluded = [ignore] if isinstance(ignore, str) else ignore
     own = open_samples(data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded)
     if own.problems:
         first = own.problems[0]
         warnings.warn(
-            f"{len(own.problems):,} samples are left out; sample {first.id[:80]} {first.reason}.", stacklevel=2
+            f"{len(own.problems):,} samples are left out. Sample {first.id[:80]}: {first.reason}.", stacklevel=2
         )
     for note in own.notes:
         warnings.warn(f"Note: {note}", stacklevel=2)
@@ -252,7 +258,7 @@ class Result:
 
     @cached_property
     def suspects(self) -> list[Suspect]:
-        """Labels that are more likely wrong than right and have a better one to suggest, the most suspicious first."""
+        """Labels that are more likely wrong than right, the most suspicious first, each with a suggested label."""
         return self.run.suspects()
 
     def ranked(self, top: int | None = None) -> list[Suspect]:
@@ -294,8 +300,8 @@ class Result:
         if own.problems:
             first = own.problems[0]
             raise DataError(
-                f"{len(own.problems):,} samples cannot be predicted; sample {first.id[:80]} {first.reason}. Leave them "
-                "out."
+                f"{len(own.problems):,} samples cannot be predicted. Sample {first.id[:80]}: {first.reason}. Leave "
+                "them out."
             )
         rows = class_probabilities(self.shipped, inputs_of_own(own, self.shipped))
         found: NDArray[np.float32] = torch.cat(list(rows)).numpy()
@@ -406,6 +412,6 @@ def _given(
 
 
 def _values(names: Sequence[str]) -> NDArray[Any]:
-    """Return whole numbers if all names are, without loss: 007 is another label than 7."""
+    """Convert class names to integers if all are integers in canonical form; "007" stays text."""
     whole = all(re.fullmatch("0|-?[1-9][0-9]*", name) for name in names)
     return np.array([int(name) for name in names] if whole else names)

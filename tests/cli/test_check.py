@@ -32,7 +32,7 @@ def test_a_folder_is_described_and_what_would_be_trained(tmp_path):
     for wanted in ("12 image files, 2 classes", "cat (6), dog (6)", "12x10 (12)", "RGB (12)", "duplicates: none"):
         assert wanted in result.stdout
     assert "would use small_resnet, at 10 pixels, 100 epochs, batches of 32" in result.stdout
-    assert "no test part" in result.stdout
+    assert "no test split" in result.stdout
 
 
 def test_json_is_exactly_one_document(tmp_path):
@@ -50,14 +50,14 @@ def test_contradictions_are_suspects_at_once(tmp_path):
     class_folders(tmp_path)
     save(tmp_path / "dog" / "again.png", picture(1))
     result = check(tmp_path)
-    assert "certainly wrong: 1 contents have more than one label" in result.stdout
+    assert "conflicting labels: 1 group " in result.stdout
     assert "cat/1.png (cat), dog/again.png (dog)" in result.stdout
 
 
 def test_rows_of_one_content_and_two_labels_may_both_be_right(tmp_path):
     (tmp_path / "x.csv").write_text("a,label\n1,x\n1,y\n2,x\n")
     result = check(tmp_path / "x.csv")
-    assert "contradictions: 1 contents have more than one label: one is wrong, or the columns do not" in result.stdout
+    assert "conflicting labels: 1 group of identical samples has different labels: one is wrong, or" in result.stdout
     assert "certainly" not in result.stdout
 
 
@@ -71,7 +71,7 @@ def test_a_table_as_people_have_it(tmp_path):
     assert result.exit_code == 0, result.output
     assert "11 rows of numbers, 2 classes" in result.stdout
     assert "columns: 2 (width, height)" in result.stdout
-    assert "1: has no finite number in column 'height' (such as 3)" in result.stdout
+    assert "1: the value in column 'height' is missing or not finite (such as 3)" in result.stdout
     assert "note: columns without numbers are not trained on: 'name', 'day'." in result.stdout
 
 
@@ -80,7 +80,7 @@ def test_one_class_only(tmp_path):
     result = clean(check(tmp_path))
     assert result.exit_code == 3
     assert "cat (3)" in result.stdout
-    assert "only the class 'cat'" in result.stderr
+    assert "one class, 'cat'" in result.stderr
 
 
 def test_every_bad_image_is_counted(tmp_path):
@@ -120,7 +120,7 @@ def test_names_do_not_command_the_terminal(tmp_path):
     [
         ("path\nx.png\n", "has no column `label`"),
         ("path,label\n/etc/passwd,a\n/etc/hosts,b\n", "lies out of the folder"),
-        ("a,b,label\nnan,1,x\n1,nan,y\n", "has no finite number in column 'a'"),
+        ("a,b,label\nnan,1,x\n1,nan,y\n", "the value in column 'a' is missing"),
         ("a,label\nnan,1\nnan,2\n", "neither a column `path` nor columns of numbers"),
         ("path,label\nmissing.png,a\n", "missing.png does not exist"),
     ],
@@ -136,9 +136,9 @@ def test_tables_that_cannot_be_used(tmp_path, content, message):
     ("arrays", "message"),
     [
         ({"x": np.zeros((0, 4)), "y": np.zeros(0)}, "holds no samples"),
-        ({"x": np.full((4, 3), np.nan), "y": np.arange(4)}, "none of its 4 samples can be used"),
+        ({"x": np.full((4, 3), np.nan), "y": np.arange(4)}, "none of the 4 samples"),
         ({"x": np.full((4, 3, 8, 8), np.nan), "y": np.arange(4)}, "NaN or infinity"),
-        ({"x": np.zeros((4, 2)), "y": np.zeros(4)}, "only the class '0'"),
+        ({"x": np.zeros((4, 2)), "y": np.zeros(4)}, "one class, '0'"),
         ({"x": np.zeros((4, 2)), "y": np.eye(4)}, "one class per sample"),
     ],
 )

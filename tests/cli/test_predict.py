@@ -94,7 +94,7 @@ def test_columns_are_found_by_name(tmp_path):
     (tmp_path / "e.csv").write_text("width,height\n1,tall\n")
     result = asked("predict", run, tmp_path / "e.csv")
     assert result.exit_code == 3
-    assert "'tall' in column 'height', row 0 (counted from 0), is no number" in result.stderr
+    assert "line 2: 'tall' in column 'height' is not a number" in result.stderr
 
 
 def test_other_columns_are_ignored_with_a_note(tmp_path):
@@ -110,7 +110,7 @@ def test_other_columns_are_ignored_with_a_note(tmp_path):
     found = document("predict", run, tmp_path / "b.csv")
     assert found == document("predict", run, tmp_path / "a.csv")
     assert [each["id"] for each in found["predictions"]] == ["7", "8"]
-    assert found["left_out"] == [{"id": "9", "reason": "has no finite number in column 'width'"}]
+    assert found["left_out"] == [{"id": "9", "reason": "the value in column 'width' is missing or not finite"}]
     by_parquet = document("predict", run, _parquet(tmp_path / "c.parquet"))
     assert by_parquet["predictions"] == found["predictions"]
 
@@ -127,7 +127,7 @@ def _parquet(path):
     [
         ("x.csv", "path\n/etc/hostname\n", "lies out of the folder"),
         ("x.csv", "path,label\n", "has no rows"),
-        ("x.csv", "a,b\nnan,1\n1,nan\n", "has no finite number"),
+        ("x.csv", "a,b\nnan,1\n1,nan\n", "missing or not finite"),
         ("x.npz", "no archive", "cannot be read as .npz"),
         ("x.xlsx", "x", "is not of a known kind"),
     ],

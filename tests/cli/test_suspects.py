@@ -100,6 +100,15 @@ def test_an_unknown_run_is_bad_data(tmp_path):
     assert "there is no run nothing" in result.stderr
 
 
+def test_the_beginning_of_several_names_lists_them(tmp_path):
+    for name in ("own-a", "own-b", "own-c", "own-d", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").touch()
+    result = asked_suspects("own", "--runs", tmp_path)
+    assert result.exit_code == 3
+    assert "own matches 4 runs: own-a, own-b, own-c, …" in result.stderr
+
+
 def test_data_instead_of_a_run_name_their_last_run(tmp_path):
     data = own_data(tmp_path, "features")
     made_run(tmp_path / "runs" / "other")
@@ -143,7 +152,7 @@ def test_a_run_without_scores_is_bad_data(run):
     (run / "scores.parquet").unlink()
     result = asked_suspects(run)
     assert result.exit_code == 3
-    assert "kept no scores" in result.stderr
+    assert "no per-sample scores" in result.stderr
 
 
 def test_a_real_run_is_judged_with_pictures(tmp_path):
@@ -259,7 +268,7 @@ def test_without_scores_there_is_no_list(tmp_path):
     again = asked(*words(data, tmp_path / "runs"))  # finished: not trained again for the scores' sake
     assert again.exit_code == 0, again.output
     assert "No list of suspects: " in again.stderr
-    assert "kept no scores" in again.stderr
+    assert "no per-sample scores" in again.stderr
     assert not (run / "suspects").exists()
 
 

@@ -117,7 +117,7 @@ def test_a_changed_python_batch_is_refused_before_it_is_unpickled(tmp_path, monk
     for file in CATALOGUE["cifar10"].layouts[1].files:
         (folder / file.path).write_bytes(python_bytes(*cifar_arrays(COUNT, 10)[:2]))
     monkeypatch.setattr("tnlpad.data.cifar.unpickle", lambda *_, **__: pytest.fail("the file was unpickled"))
-    with pytest.raises(DataError, match=r"data_batch_1 has md5 .* published is c99cafc1.*tnlpad data get cifar10"):
+    with pytest.raises(DataError, match=r"data_batch_1 has md5 .* expected c99cafc1.*tnlpad data get cifar10"):
         load("cifar10", tmp_path)
 
 

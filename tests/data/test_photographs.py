@@ -250,7 +250,7 @@ def test_lists_that_contradict_themselves(clothing, file, line, words):
 
 def test_it_cannot_be_downloaded_and_we_say_whom_to_ask(tmp_path):
     with pytest.raises(
-        FetchError, match=r"cannot be downloaded.*github\.com/Cysu/noisy_label.*Put its tree into .*clothing1m"
+        FetchError, match=r"cannot be downloaded.*github\.com/Cysu/noisy_label.*Unpack it into .*clothing1m"
     ):
         get("clothing1m", tmp_path)
     assert list(tmp_path.iterdir()) == []

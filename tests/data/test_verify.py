@@ -77,7 +77,7 @@ def test_changed_bytes_are_named_with_the_way_out(tmp_path):
     problems = check_of(info, tmp_path).problems
     assert len(problems) == 1
     assert f"{path} has sha256" in problems[0]
-    assert "its bytes have changed. Get it with `tnlpad data get mnist" in problems[0]
+    assert "Get it with `tnlpad data get mnist" in problems[0]
     path.unlink()
     path.with_name(f"{path.name}.gz").write_bytes(b"no gzip")
     assert "cannot be read" in check_of(info, tmp_path).problems[0]

@@ -32,8 +32,16 @@ def test_scores_are_read_back(tmp_path):
 
 
 def test_missing_scores_name_the_command_that_keeps_them(tmp_path):
-    with pytest.raises(RecordError, match="tnlpad train"):
-        read_scores(tmp_path)
+    run = tmp_path / "runs" / "digits-1"
+    run.mkdir(parents=True)
+    with pytest.raises(RecordError, match=r"digits-1 has no per-sample scores.*--scores and another --out\.$"):
+        read_scores(run)
+    (run / "config.json").touch()
+    with pytest.raises(RecordError, match=r"tnlpad train --config .*config\.json --scores --out .*runs2\.$"):
+        read_scores(run)
+    (run / "data.json").touch()  # own data: the config does not say where they are
+    with pytest.raises(RecordError, match=r"another --out\.$"):
+        read_scores(run)
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "pred_probs.npy"])
@@ -41,7 +49,7 @@ def test_missing_scores_name_the_command_that_keeps_them(tmp_path):
 def test_damaged_scores_are_reported(tmp_path, name, damage):
     write_scores(tmp_path, made()[0])
     (tmp_path / name).unlink() if damage is None else (tmp_path / name).write_bytes(damage)
-    with pytest.raises(RecordError, match=r"damaged|kept no scores"):
+    with pytest.raises(RecordError, match=r"damaged|no per-sample scores"):
         read_scores(tmp_path)
 
 

@@ -210,7 +210,7 @@ def test_a_class_is_not_enough(tmp_path):
         trainable_parts(own)
     class_folders(tmp_path / "two" / "train", ("cat",))
     class_folders(tmp_path / "two" / "test")
-    with pytest.raises(DataError, match="one class, 'cat' among 3 samples"):
+    with pytest.raises(DataError, match="one class, 'cat', in its 3 training samples"):
         trainable_parts(open_dataset(tmp_path / "two"))
 
 

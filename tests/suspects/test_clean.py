@@ -27,7 +27,7 @@ def test_a_decision_is_a_label_or_none(tmp_path):
     [
         ("", "has no column id"),
         ("id,choice\na,given\n", "has no column label"),
-        ("id,label\nz,cat\n", "'z', which is no sample of this run"),
+        ("id,label\nz,cat\n", "'z', which is not a sample of this run"),
         ("id,label\na,cat\na,dog\n", "two labels for 'a': 'cat' and 'dog'"),
         ("id,label\na,cat\nb\n", "line 3: the label is missing"),
     ],

@@ -111,7 +111,7 @@ def test_a_folder_is_read_and_ranked(tmp_path):
 
 
 def test_a_folder_without_scores_is_reported(tmp_path):
-    with pytest.raises(RecordError, match="kept no scores"):
+    with pytest.raises(RecordError, match="no per-sample scores"):
         rank_run(RunFolder(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""`tnlpad check`: describe a user's own data, and how `tnlpad train` would train on them."""
+"""`tnlpad check`: describe a user's own data, and the network and settings that `tnlpad train` would use."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,9 +35,10 @@ def check(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe your own data: classes, sizes, unreadable files, duplicates, and how they would be trained on.
+    """Describe your own data, and the network and settings that `tnlpad train` would use.
 
-    Every image is decoded; nothing is written. Exits with code 3 if the data
+    Prints classes, sizes, unreadable files and duplicates. Every image is
+    decoded; nothing is written. Exits with code 3 if the data
     cannot be trained on.
 
     Example: tnlpad check photos
@@ -135,27 +136,31 @@ def _about_duplicates(found: "Inspection") -> Iterator[str]:
         yield "duplicates: none"
         return
     samples = sum(len(each.ids) for each in found.duplicates)
-    yield f"duplicates: {samples:,} samples share {len(found.duplicates):,} contents"
+    yield f"duplicates: {samples:,} samples in {_groups(len(found.duplicates))} of identical content"
     if across := sum(each.across_parts for each in found.duplicates):
-        yield f"  {across:,} of these contents are in more than one part, so a test on them says little"
+        yield f"  {_groups(across)} in more than one split, so a test on them says little"
     if found.contradictions:
-        heading, doubt = "certainly wrong", ""
-        if found.kind == "features":
-            heading, doubt = "contradictions", ": one is wrong, or the columns do not tell the classes apart"
-        yield f"{heading}: {len(found.contradictions):,} contents have more than one label{doubt}"
+        count = len(found.contradictions)
+        verb = "has" if count == 1 else "have"
+        doubt = ": one is wrong, or the columns do not tell the classes apart" if found.kind == "features" else ""
+        yield f"conflicting labels: {_groups(count)} of identical samples {verb} different labels{doubt}"
     for group in found.contradictions[:MAX_SHOWN]:
         pairs = zip(group.ids, group.labels, strict=True)
         yield "  " + ", ".join(f"{_short(name)} ({_short(label)})" for name, label in list(pairs)[:MAX_SHOWN])
+
+
+def _groups(count: int) -> str:
+    return f"{count:,} group" if count == 1 else f"{count:,} groups"
 
 
 def _training_line(config: "RunConfig", own: "OwnDataset") -> str:
     size = ""
     if own.kind == "files":
         size = f", at {config.crop or config.resize} pixels" + (", streamed from files" if config.crop else "")
-    held_out = f"{config.validation_fraction:.0%} of the samples choose the epoch"
+    held_out = f"{config.validation_fraction:.0%} of the samples are held out to select the best epoch"
     if own.shape.validation:
-        held_out = f"the {own.shape.validation:,} samples of the validation part choose the epoch"
-    test = "a test part with the given labels" if own.shape.test else "no test part"
+        held_out = f"the {own.shape.validation:,} samples of the validation split select the best epoch"
+    test = "a test split with the given labels" if own.shape.test else "no test split"
     return (
         f"`tnlpad train` would use {config.network}{size}, {config.epochs} epochs, batches of {config.batch_size}, "
         f"method {config.method} with c2 {config.options['c2']:.2g}; {held_out}; {test}."

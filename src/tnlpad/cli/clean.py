@@ -25,8 +25,8 @@ def clean(
         Path,
         typer.Option(
             metavar="FILE",
-            help="File to write: .csv, .tsv or .txt; .npz for images from such a file; .parquet for pictures from a "
-            "table.",
+            help="File to write: .csv, .tsv or .txt; .npz if the images came from an .npz file; .parquet if they came "
+            "from a Parquet table.",
         ),
     ],
     action: Annotated[
@@ -50,9 +50,9 @@ def clean(
 ) -> None:
     """Write all samples with the probably wrong labels corrected or dropped.
 
-    The original label stays beside the new one, in original_label, and a test
-    part stays as it is. A table keeps all its columns, and text its encoding
-    and separator. `tnlpad train` reads the file.
+    The original label stays beside the new one, in original_label. The test
+    split is not changed. Tables keep their columns; CSV files keep their
+    encoding and separator. `tnlpad train` reads the file.
     If the model is too weak to estimate which labels are wrong, only the labels
     in --review are changed, unless you give --confidence.
 
@@ -68,7 +68,7 @@ def clean(
         fail(f"--out {out}: name a file that ends in {', '.join(known)}.", code=2)
     probability = _read_probability(confidence)
     found = find_ranked_run(run, runs)
-    _check_caution(found, probability, review, quiet)
+    _check_review(found, probability, review, quiet)
     try:
         decisions = read_review(review, found.names.ids) if review is not None else None
         kept = clean_samples(found, action=action, confidence=probability, review=decisions)
@@ -78,9 +78,7 @@ def clean(
         if source is not None:
             refuse_to_overwrite(out, source, "--out")
     form = form_of(found, kept)
-    suffixes, reason = FORMS[form]
-    if out.suffix.lower() not in suffixes:
-        fail(f"--out {out}: {reason}. Name a file that ends in {suffixes[0]}.", code=2)
+    _check_suffix(out, *FORMS[form])
     if form in ("paths", "manifest") and not any(os.path.exists(row.path or "") for row in kept):
         fail(f"{found.about['path']} is gone, or its images are, such as {kept[0].path}. {MOVED}", code=3)
     try:
@@ -107,7 +105,10 @@ def _read_probability(text: str | None) -> float | None:
     return share
 
 
-def _check_caution(found: "RankedRun", probability: float | None, review: Path | None, quiet: bool) -> None:
+def _check_review(found: "RankedRun", probability: float | None, review: Path | None, quiet: bool) -> None:
+    """Require an existing review, and a review or a probability where the ranking has a caution."""
+    if review is not None and not review.exists():
+        fail(f"--review {review} does not exist. Give the review.csv that the page saved.", code=3)
     if found.caution is None:
         return
     if probability is not None:
@@ -117,6 +118,14 @@ def _check_caution(found: "RankedRun", probability: float | None, review: Path |
             f"{found.caution} No label was changed. Review the suspects and pass your decisions with --review, or give "
             "--confidence."
         )
+
+
+def _check_suffix(out: Path, suffixes: Sequence[str], reason: str) -> None:
+    if out.suffix.lower() in suffixes:
+        return
+    *others, last = suffixes
+    allowed = f"{', '.join(others)} or {last}" if others else last
+    fail(f"--out {out}: {reason}. Name a {allowed} file.", code=2)
 
 
 def _open_data(found: "RankedRun", quiet: bool) -> "OwnDataset":

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tnlpad.records.store import RunFolder
     from tnlpad.suspects.listing import RankedRun
 
+MAX_NAMES_SHOWN = 3
+
 
 def find_run(run: str, runs: Path) -> "RunFolder":
     """Return a finished run by its folder, its name, or the beginning of a name; exit with code 3 if there is none."""
@@ -23,10 +25,13 @@ def find_run(run: str, runs: Path) -> "RunFolder":
     candidates = [Path(run), runs / run, *([close[0].parent] if len(close) == 1 else [])]
     folder = next((RunFolder(path) for path in candidates if (path / "config.json").is_file()), None)
     if folder is None:
-        several = f" {len(close)} names begin with it." if len(close) > 1 else ""
         trained = f" The last run on these data is {found}." if (found := _last_run_on(run, runs)) is not None else ""
+        if len(close) > 1:
+            names = ", ".join(path.parent.name for path in close[:MAX_NAMES_SHOWN])
+            more = ", …" if len(close) > MAX_NAMES_SHOWN else "."
+            fail(f"{run} matches {len(close)} runs: {names}{more}{trained} Give more of the name.", code=3)
         fail(
-            f"there is no run {run}, neither as a folder nor in {runs}.{several}{trained} Give the folder of a run, or "
+            f"there is no run {run}, neither as a folder nor in {runs}.{trained} Give the folder of a run, or "
             "its name and --runs FOLDER.",
             code=3,
         )

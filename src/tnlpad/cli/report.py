@@ -128,11 +128,13 @@ def _say_problems(problems: "Sequence[Problem]", quiet: bool) -> None:
     counted = {
         "unfinished": "not finished yet",
         "repeated": "stored twice, with the same result",
-        "own": "on your own data, which the paper's tables do not have",
     }
     for kind, words in counted.items():
         if count := sum(problem.kind == kind for problem in problems):
             say(f"{count} {'run is' if count == 1 else 'runs are'} {words}.", quiet)
+    if own := sum(problem.kind == "own" for problem in problems):
+        shown = "run on your own data is" if own == 1 else "runs on your own data are"
+        say(f"{own} {shown} not shown: the report covers published datasets only.", quiet)
 
 
 def _archive(records: "Sequence[FinishedRecord]", folder: Path) -> dict[str, Any]:

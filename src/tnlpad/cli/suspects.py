@@ -54,8 +54,8 @@ def suspects(
 ) -> None:
     """List the labels that are probably wrong, the most suspicious first.
 
-    A suspect is a label that is more likely wrong than right and has a better
-    one to suggest. Use --out to write the list and a page to review it.
+    A suspect is a label that is more likely wrong than right. Each comes with
+    a suggested label. Use --out to write the list and a page to review it.
 
     Example: tnlpad suspects RUN --top 100 --out suspects
     """

@@ -164,8 +164,8 @@ def require_layout(info: DatasetInfo, root: Path) -> Layout:
         layout, missing = partial
         raise DataError(f"{root / layout.folder} lacks {', '.join(missing)} of {info.name}. {get_again(info, root)}")
     folders = " or ".join(dict.fromkeys(str(root / each.folder) for each in info.layouts))
-    way_out = info.by_hand or get_again(info, root)
-    raise DataError(f"{info.name} is not in {folders}. {way_out} Or name another folder as the root.")
+    way_out = f"{info.by_hand} Then" if info.by_hand else f"Get it with `{command('get', info, root)}`, or"
+    raise DataError(f"{info.name} is not in {folders}. {way_out} give the folder that holds it: --root FOLDER.")
 
 
 def read_cifar_images(info: DatasetInfo, layout: Layout, root: Path, split: str) -> CifarImages:

@@ -73,7 +73,7 @@ def get_of(info: DatasetInfo, root: Path, *, reporter: Reporter, timeout_seconds
     if present is not None:
         return present
     if not info.sources:
-        raise FetchError(f"{info.by_hand} Put its tree into {root / info.layouts[0].folder}.")
+        raise FetchError(f"{info.by_hand} Unpack it into {root / info.layouts[0].folder}.")
     with _disk_errors(root), _work_folder(root, info) as work:
         source = _from_first_that_works(info, root, work, reporter, timeout_seconds)
         for archive in work.iterdir():

@@ -125,5 +125,5 @@ def mismatch(
         return f"{path} has {length:,} of the {size:,} bytes published: it is truncated"
     for each, (algorithm, digest) in zip(hashes, wanted, strict=True):
         if each.hexdigest() != digest:
-            return f"{path} has {algorithm} {each.hexdigest()}, published is {digest}: its bytes have changed"
+            return f"{path} has {algorithm} {each.hexdigest()}, expected {digest}"
     return None

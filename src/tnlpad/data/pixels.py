@@ -1,7 +1,7 @@
 """Decode one image of any common format to upright 8-bit pixels, or say why it cannot be decoded.
 
-Images are rotated as their EXIF says, 16-bit pixels keep their upper half, transparent images lie on white, and an
-animation is its first frame.
+Images are rotated as their EXIF says, and 16-bit pixels keep their upper half. Transparency is composited on
+white; of an animation, the first frame is used.
 """
 
 import hashlib

@@ -7,7 +7,7 @@ indices, for evaluation.
 An image is resized to `resize` pixels on its shorter side and cropped to a square of `crop` pixels, at a random place
 in training and in the centre otherwise. Normalisation is done on the device for whole batches.
 
-Workers are threads: Pillow releases the interpreter's lock, so they are as fast as processes, and need no transfer
+Workers are threads: Pillow releases the GIL, so they are as fast as processes, and need no transfer
 between processes (`benchmarks/loader.py` compares).
 """
 
@@ -50,7 +50,7 @@ def decode(
 
 
 class StreamLoader:
-    """Yields `Batch(index, images, labels)` from image files; index counts in the whole dataset.
+    """Yields `Batch(index, images, labels)` from image files; index refers to the whole dataset.
 
     Args:
         files: Paths, labels and class names of the whole dataset.
@@ -59,7 +59,7 @@ class StreamLoader:
         resize, crop: Pixels of the shorter side, and of the square cut out of it.
         flip: Whether augmentation flips images horizontally.
         augment: Generator of crop positions and flips (default: central crop, no flip).
-        samples_per_epoch: Approximate size of an epoch, drawn anew each time from `order`, with equally many samples
+        samples_per_epoch: Approximate size of an epoch, resampled each epoch with `order`, with equally many samples
             per class as far as there are enough (default: all samples once).
         device: Device of the batches.
         workers: Number of decoding threads.
@@ -134,7 +134,7 @@ class StreamLoader:
             pool.shutdown(cancel_futures=True)  # also if the consumer stops early
 
     def _epoch(self) -> Tensor:
-        """Draw the samples of an epoch in the order of training: the first of each class in a random order of all."""
+        """Draw an epoch: shuffle, then keep the first `max_per_class` samples of each class."""
         if self.order is None:
             return self.indices
         order = torch.randperm(len(self.indices), generator=self.order)
@@ -146,7 +146,10 @@ class StreamLoader:
         return self.indices[order]
 
     def _decode(self, index: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """Decode a batch. `uniform` has the crop position, as shares of the free space, and decides whether to flip."""
+        """Decode a batch.
+
+        `uniform`: one row per image with three numbers in [0, 1): vertical and horizontal crop position, and the flip.
+        """
         pixels = np.empty((len(index), 3, self.crop, self.crop), dtype=np.uint8)
         for place, sample, (top, left, coin) in zip(pixels, index.tolist(), uniform.tolist(), strict=True):
             place[:] = decode(self.paths[sample], self.resize, self.crop, top, left, self.flip and coin < 0.5)

@@ -9,6 +9,7 @@ pred_probs.npy    mean probabilities, in the same order as scores.parquet
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,8 +127,7 @@ def read_scores(folder: Path) -> SampleScores:
     path = folder / SCORES_FILE
     if not path.exists():
         raise RecordError(
-            f"{path} does not exist: this run kept no scores of its samples, or is not finished. `tnlpad train "
-            "--scores` keeps them. To score the samples of a finished run, train again with another --out."
+            f"{folder} has no per-sample scores. Train it again with --scores and another --out{_command(folder)}."
         )
     try:
         table = pq.read_table(path)
@@ -145,6 +145,15 @@ def read_scores(folder: Path) -> SampleScores:
     return SampleScores(
         columns=columns, probabilities=probabilities, class_names=names, views=views, facts=about["facts"]
     )
+
+
+def _command(folder: Path) -> str:
+    """Return the command that trains a run on a published dataset again; nothing if more than the config is needed."""
+    config = folder / "config.json"
+    if not config.exists() or (folder / DATA_FILE).exists():
+        return ""
+    words = ["tnlpad", "train", "--config", str(config), "--scores", "--out", f"{folder.parent}2"]
+    return f": {shlex.join(words)}"
 
 
 def write_array(file: Any, array: NDArray[Any]) -> None:

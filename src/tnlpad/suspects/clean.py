@@ -135,10 +135,10 @@ def read_review(path: Path, ids: Iterable[str]) -> Review:
 
 
 def check_review(review: Review, ids: Iterable[str], where: str) -> None:
-    """Raise `RecordError` if a decision is about no sample of the run."""
+    """Raise `RecordError` if a decision is about a sample that is not in the run."""
     if unknown := review.keys() - set(ids):
         raise RecordError(
-            f"{where} has {min(unknown)[:80]!r}, which is no sample of this run. Is it the review of another one?"
+            f"{where} has {min(unknown)[:80]!r}, which is not a sample of this run. Is it the review of another run?"
         )
 
 
@@ -199,8 +199,8 @@ TEXT = (".csv", ".tsv", ".txt")
 FORMS: dict[Form, tuple[tuple[str, ...], str]] = {
     "paths": (TEXT, "image files are written as a table of paths"),
     "manifest": (TEXT, "image files are written as a table of paths"),
-    "table": (TEXT, "features are written as a table"),
-    "features": (TEXT, "features are written as a table"),
+    "table": (TEXT, "rows of numbers are written as text"),
+    "features": (TEXT, "rows of numbers are written as text"),
     "images": ((".npz",), "these images came as arrays, which a table cannot hold"),
     "pictures": ((".parquet",), "these pictures came within a table and are written to another one"),
     "ids": (TEXT, "labels of a published dataset are written as a table by id"),

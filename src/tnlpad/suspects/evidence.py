@@ -6,8 +6,8 @@ the true class, the odds that the given label g is wrong are
 
     Σ_{i ≠ g} c_i T_ig  :  c_g T_gg.
 
-Doubt is the logarithm of these odds. A class therefore counts against g only as far as its labels become g. The class
-with the largest term is suggested in place of g.
+Doubt is the logarithm of these odds. So a class raises the doubt only if T says that its samples are often given the
+label g. The class with the largest term is suggested in place of g.
 """
 
 from collections.abc import Callable

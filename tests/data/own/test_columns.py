@@ -96,7 +96,7 @@ def test_what_is_too_large_is_not_finite():
 
 @pytest.mark.parametrize("value", ["red", "1,5", "1_0", "12%", [1.0], b"x"])
 def test_what_is_no_number_is_named_with_the_way_out(value):
-    with pytest.raises(DataError, match=r"in column 'a', row 1 .*, is no number\. .*encode the column.*--ignore a"):
+    with pytest.raises(DataError, match=r"row 1 .* in column 'a' is not a number.*encode the column.*--ignore a"):
         numbers_of(["1", value], "a", WHERE)
 
 
@@ -122,7 +122,7 @@ def test_columns_without_a_number_are_named_and_not_trained_on():
 
 
 def test_a_column_of_numbers_with_a_slip_is_refused():
-    with pytest.raises(DataError, match=r"'3,5' in column 'a', row 1 \(counted from 0\), is no number"):
+    with pytest.raises(DataError, match=r"row 1 \(counted from 0\): '3,5' in column 'a'"):
         features_of({"a": ["1", "3,5"], "b": ["1", "2"]}, WHERE)
 
 
@@ -140,10 +140,12 @@ def test_a_column_that_counts_the_rows_is_named():
     counter = [str(row + 1) for row in range(10)]
     found = features_of({"passenger": counter, "age": counter[::-1]}, WHERE)
     assert found.columns == ("passenger", "age")
-    assert found.notes == (
-        "columns that count the rows are trained on: 'passenger'. Unless that says something about the "
-        "classes, leave them out: --ignore passenger (ignore= in Python).",
-    )
+    (note,) = found.notes
+    assert note.startswith("column 'passenger' looks like a row number")
+    assert note.endswith(": --ignore passenger (ignore= in Python).")
+    (note,) = features_of({"a": counter, "b": counter}, WHERE).notes
+    assert note.startswith("columns 'a', 'b' look like row numbers")
+    assert note.endswith(": --ignore a --ignore b (ignore= in Python).")
     assert features_of({"few": counter[:9]}, WHERE).notes == ()
 
 
@@ -159,7 +161,7 @@ def test_wanted_columns_are_taken_by_name_and_in_their_order():
 def test_wanted_columns_that_are_missing_or_no_numbers_are_named():
     with pytest.raises(DataError, match=r"table has no column 'b' \(and 1 others\), .*; it has a, name\."):
         features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "b", "c"))
-    with pytest.raises(DataError, match=r"'x' in column 'name', row 0 \(counted from 0\), is no number"):
+    with pytest.raises(DataError, match=r"row 0 \(counted from 0\): 'x' in column 'name'"):
         features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "name"))
 
 

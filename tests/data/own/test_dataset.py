@@ -47,7 +47,7 @@ def test_the_words_that_people_use(word, part):
 
 @pytest.mark.parametrize("word", ["fold1", 0, "holdout"])
 def test_another_word_is_named_with_the_ones_to_use(word):
-    with pytest.raises(DataError, match=rf"table: '{word}' is no part of a dataset. Write train, validation or test"):
+    with pytest.raises(DataError, match=rf"table: '{word}' is not a split. Write train, validation or test"):
         part_named(word, "table")
 
 

@@ -95,7 +95,7 @@ def test_a_folder_that_is_a_link_itself_is_read(tmp_path):
 
 
 def test_mistakes_are_named_with_the_way_out(tmp_path):
-    with pytest.raises(DataError, match="holds no folder with images"):
+    with pytest.raises(DataError, match="has no class folders with images"):
         read_folder(tmp_path)
     save(tmp_path / "x.png", picture())
     with pytest.raises(DataError, match="not in class folders"):
@@ -163,7 +163,10 @@ def test_several_words_for_one_part_go_together(tmp_path):
 def test_files_of_other_kinds_alone_are_named(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "x.heic").write_bytes(b"x")
-    for read, message in ((read_folder, "holds no folder with images"), (read_unlabelled_folder, "holds no images")):
+    for read, message in (
+        (read_folder, "has no class folders with images"),
+        (read_unlabelled_folder, "holds no images"),
+    ):
         with pytest.raises(DataError, match=rf"{message}.*1 files are not named as images .*\.heic 1"):
             read(tmp_path)
 
@@ -199,7 +202,7 @@ def test_a_folder_far_above_those_of_the_classes_is_told_of(tmp_path):
 def test_folders_without_images_are_named(tmp_path):
     class_folders(tmp_path / "train", count=1)
     (tmp_path / "train" / "cow" / "more").mkdir(parents=True)
-    assert read_folder(tmp_path).notes == ("folders without images are no classes: train/cow.",)
+    assert read_folder(tmp_path).notes == ("folders without images are not classes: train/cow.",)
     assert read_unlabelled_folder(tmp_path).notes == ()
 
 

@@ -309,7 +309,7 @@ def test_a_column_names_the_parts(contents):
     )
     assert list(found.files) == contents
     assert found.notes == ()
-    with pytest.raises(DataError, match="table: 'fold' is no part of a dataset"):
+    with pytest.raises(DataError, match="table: 'fold' is not a split"):
         listing(columns | {"split": ["fold"] * 4})
 
 

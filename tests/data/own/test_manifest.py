@@ -83,8 +83,8 @@ def test_parquet_is_read_as_csv_is(tmp_path):
         (["id,label", "1,a"], "neither a column `path` nor columns of numbers; it has id, label"),
         (["path,label"], "has no rows"),
         (["a,label", "x,1"], "neither a column `path` nor columns of numbers; it has a, label"),
-        (["a,label", "2,1", "x,1"], r"'x' in column 'a', row 1 \(counted from 0\), is no number"),
-        (["a,label,split", "1,2,somewhere"], "'somewhere' is no part of a dataset"),
+        (["a,label", "2,1", "x,1"], "line 3: 'x' in column 'a' is not a number"),
+        (["a,label,split", "1,2,somewhere"], "'somewhere' is not a split"),
         (["id,a,label", "1,2,x", ",3,y"], r"row 1 \(counted from 0\) has no id. Give every sample one"),
         (["image,label", "cat/0.png,x"], "'image' holds names of image files: call it `path`"),
     ],
@@ -169,7 +169,7 @@ def test_spaces_around_a_path_are_no_part_of_it(tmp_path):
 
 
 def test_a_folder_for_paths_is_refused_where_there_are_none(tmp_path):
-    with pytest.raises(DataError, match=r"--images .* is for tables with a column of paths, and .*x\.csv has none"):
+    with pytest.raises(DataError, match=r"--images .*x\.csv has no column of paths"):
         read_manifest(csv(tmp_path / "x.csv", "a,label", "x,1"), tmp_path)
 
 

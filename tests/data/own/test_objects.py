@@ -23,7 +23,9 @@ def test_what_a_mask_hides_is_missing():
     rows = np.ma.array(np.arange(40.0).reshape(20, 2), mask=False)
     rows[3, 1] = np.ma.masked
     own = open_samples(rows, LABELS)
-    assert [(each.id, each.reason) for each in own.problems] == [("3", "has no finite number in column 'column 1'")]
+    assert [(each.id, each.reason) for each in own.problems] == [
+        ("3", "the value in column 1 is missing or not finite")
+    ]
 
 
 def test_numbers_of_half_precision():
@@ -37,8 +39,8 @@ def test_gaps_of_pandas():
     table = pandas.DataFrame({"a": pandas.array([1, None, 3], dtype="Int64"), "b": [True, False, True]})
     own = open_samples(table, pandas.Series([None, "x", "y"], dtype="string"))
     assert {each.id: each.reason for each in own.problems} == {
-        "0": "has no label",
-        "1": "has no finite number in column 'a'",
+        "0": "the label is missing",
+        "1": "the value in column 'a' is missing or not finite",
     }
     assert own.features.tolist() == [[3, 1]]
 
@@ -162,13 +164,13 @@ def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
             r"labels have shape \(20, 2\)",
         ),
         (IMAGES, LABELS + 0.5, "the label 0.5 is a number with a fraction"),
-        (IMAGES, [None] * 20, "none of its 20 samples can be used; 0: has no label"),
+        (IMAGES, [None] * 20, "none of the 20 samples .* Sample 0: the label is missing"),
         (IMAGES * 1.0 - 9, LABELS, "pixels range from -9 to "),
         (np.full((20, 8, 8), np.nan), LABELS, "images contain NaN or infinity"),
         (
             np.full((20, 3), np.nan),
             LABELS,
-            "none of its 20 samples can be used; 0: has no finite number in column",
+            "none of the 20 samples .* Sample 0: the value in column",
         ),
         (np.arange(20), LABELS, r"samples have shape \(20,\): images are N×H×W"),
         (np.ones((20, 2, 2, 2, 2)), LABELS, "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"),
@@ -176,7 +178,7 @@ def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
         (np.ones((20, 3), complex), LABELS, "samples are complex128; they must be numbers"),
         (np.array([["a"] * 3] * 20), LABELS, "samples are <U1; they must be numbers"),
         (np.ones((20, 3), bool), LABELS, "samples are bool; they must be numbers"),
-        (np.array([object()] * 20), LABELS, "of things that are no numbers"),
+        (np.array([object()] * 20), LABELS, "of objects that are not numbers"),
         (np.empty((0, 8, 8), np.uint8), [], "data holds no sample"),
         ([], [], "data holds no sample"),
         (np.float32(3), [], "images are N×H×W"),
@@ -226,7 +228,7 @@ def test_names_of_classes():
     assert [own.class_names[label] for label in own.labels[:2]] == ["zebra", "ant"]
     own = open_samples(IMAGES, np.arange(20) % 3, class_names=["a", "b"])
     assert len(own.problems) == 6
-    assert own.problems[0].reason == "has the label 2, and there are 2 classes"
+    assert own.problems[0].reason == "the label is 2, but there are 2 classes"
 
 
 def test_unlabelled_samples_need_no_labels(tmp_path):
@@ -274,7 +276,7 @@ def test_a_table_without_columns_or_rows_has_no_samples():
 
 
 def test_arrays_have_no_column_of_labels():
-    with pytest.raises(DataError, match="label='kind' names a column, and a ndarray has none"):
+    with pytest.raises(DataError, match="label='kind': a ndarray has no such column"):
         open_samples(IMAGES, LABELS, label="kind")
     assert len(open_samples(IMAGES, label="kind", labelled=False).ids) == 20
 

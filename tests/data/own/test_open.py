@@ -40,7 +40,7 @@ def test_bad_samples_are_left_out_and_listed(tmp_path):
 def test_nothing_but_bad_samples(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "empty.png").write_bytes(b"")
-    with pytest.raises(DataError, match=r"none of its 1 samples can be used; cat/empty\.png: the file is empty"):
+    with pytest.raises(DataError, match=r"none of the 1 samples .* cat/empty\.png: the file is empty"):
         open_dataset(tmp_path)
 
 
@@ -49,14 +49,14 @@ def test_rows_with_gaps_are_left_out(tmp_path):
     own = open_dataset(npz(tmp_path / "x.npz", features=rows, labels=[0, 1, 1, 1]))
     assert own.ids == ("0", "3")
     assert [each.id for each in own.problems] == ["1", "2"]
-    assert own.problems[0].reason == "has no finite number in column 'column 0'"
+    assert own.problems[0].reason == "the value in column 0 is missing or not finite"
 
 
 def test_samples_without_a_label_are_left_out(tmp_path):
     (tmp_path / "x.csv").write_text("a,label\n1,x\n2,\n3,y\n")
     own = open_dataset(tmp_path / "x.csv")
     assert own.ids == ("0", "2")
-    assert own.problems[0].reason == "has no label"
+    assert own.problems[0].reason == "the label is missing"
 
 
 def test_pictures_of_a_hugging_face_dataset(tmp_path):
@@ -91,7 +91,7 @@ def test_names_beside_the_labels_may_be_the_labels(tmp_path):
     labels = ["dog", "cat", "cow", "dog", "cat"]
     own = open_dataset(npz(tmp_path / "x.npz", images=images, labels=labels, class_names=["dog", "cat"]))
     assert (own.class_names, own.labels.tolist()) == (("dog", "cat"), [0, 1, 0, 1])
-    assert [each.reason for each in own.problems] == ["has the label 'cow', which is not the name of a class"]
+    assert [each.reason for each in own.problems] == ["the label 'cow' is not the name of a class"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_folder_of_paths_is_for_tables_of_them(tmp_path):
     picture_bytes = (tmp_path / "data" / "cat" / "0.png").read_bytes()
     pq.write_table(pa.table({"image": [picture_bytes], "label": [0]}), tmp_path / "x.parquet")
     for path in (tmp_path / "data", rows, tmp_path / "x.csv", tmp_path / "x.parquet"):
-        with pytest.raises(DataError, match=r"--images .* is for tables with a column of paths, and .* leave it out"):
+        with pytest.raises(DataError, match=r"--images .* column of paths"):
             open_dataset(path, images=tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_columns_to_ignore_are_those_of_tables_of_numbers(tmp_path):
     rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
     (tmp_path / "data" / "x.csv").write_text("path,label,a\ncat/0.png,x,1\n")
     for path in (tmp_path / "data", rows, tmp_path / "data" / "x.csv"):
-        with pytest.raises(DataError, match=r"--ignore a is for tables of numbers, and .* is none: leave it out"):
+        with pytest.raises(DataError, match=r"--ignore a: .* is not a table of numbers"):
             open_dataset(path, ignored=["a"])
     (tmp_path / "y.csv").write_text("A,b,label\nx1,1,x\n2,2,y\n")
     own = open_dataset(tmp_path / "y.csv", ignored=["a"])

@@ -37,6 +37,14 @@ OTHER_NUMBER_FORMAT = re.compile(r"[+-]?[\d.,'\s]*\d\s*[%€$£]?")  # such as 1
 MIN_ROWS_COUNTED = 10  # below that, a column that counts the rows may be a coincidence
 
 
+class TextColumn(list[str]):
+    """A column of a CSV file; `lines` has the number of the line of each value, counted from 1."""
+
+    def __init__(self, lines: Sequence[int]) -> None:
+        super().__init__()
+        self.lines = lines
+
+
 def find_column(known: Sequence[str], columns: Iterable[str]) -> str | None:
     """Return the column with the first of the known names, ignoring case and outer spaces; None if there is none."""
     names: dict[str, str] = {}
@@ -56,7 +64,7 @@ def label_column(given: str | None, columns: Iterable[str], where: Path, *, labe
 
 
 def without(ignored: Sequence[str], columns: Iterable[str], where: Path) -> list[str]:
-    """Return the columns that are not ignored; raise DataError for an ignored name that is no column."""
+    """Return the columns that are not ignored; raise DataError if an ignored name is not a column."""
     names = list(columns)
     found = {given: _column_named(given, names) for given in ignored}
     for given, name in found.items():
@@ -139,7 +147,7 @@ def holds_numbers(values: Any) -> bool:
 
 
 def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
-    """Convert a column; missing values become NaN, and anything else that is no number raises DataError."""
+    """Convert a column; missing values become NaN. Raise DataError for anything else that is not a number."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         numbers = values.astype(np.float64)
     else:
@@ -148,10 +156,11 @@ def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
             try:
                 numbers[row] = _to_float(value)
             except (TypeError, ValueError) as error:
+                line = values.lines[row] if isinstance(values, TextColumn) else None
+                place = f"row {row} (counted from 0)" if line is None else f"line {line}"
                 raise DataError(
-                    f"{where}: {str(value)[:80]!r} in column {name[:80]!r}, row {row} (counted from 0), is no number. "
-                    "Write numbers with a decimal point, and nothing for a missing one; or encode the column; or leave "
-                    f"it out: {_how_to_ignore(name)}."
+                    f"{where}, {place}: {str(value)[:80]!r} in column {name[:80]!r} is not a number. Correct it "
+                    f"(decimal point; empty if missing), encode the column, or exclude it: {_how_to_ignore(name)}."
                 ) from error
     with np.errstate(over="ignore"):
         return numbers.astype(np.float32)
@@ -223,10 +232,10 @@ def _feature_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list
     # In a table that is sorted by class, the number of a row gives away its label.
     counters = [name for name, each in zip(columns, numbers.T, strict=True) if (np.diff(each) == 1).all()]
     if counters and len(numbers) >= MIN_ROWS_COUNTED:
-        notes.append(
-            f"columns that count the rows are trained on: {_quoted(counters)}. Unless that says something about the "
-            f"classes, leave them out: {_how_to_ignore(counters[0])}."
-        )
+        said = "column {} looks like a row number and is used as a feature. Exclude it unless it is meaningful"
+        if len(counters) > 1:
+            said = "columns {} look like row numbers and are used as features. Exclude them unless they are meaningful"
+        notes.append(f"{said.format(_quoted(counters))}: {_how_to_ignore(*counters)}.")
     missing = ~np.isfinite(numbers)
     if missing.any():
         worst = int(missing.sum(0).argmax())  # a column that is mostly empty removes most rows
@@ -238,8 +247,8 @@ def _feature_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list
     return notes
 
 
-def _how_to_ignore(name: str) -> str:
-    return f"--ignore {shlex.quote(name[:80])} (ignore= in Python)"
+def _how_to_ignore(*names: str) -> str:
+    return f"{' '.join(f'--ignore {shlex.quote(name[:80])}' for name in names)} (ignore= in Python)"
 
 
 def _quoted(names: Sequence[str]) -> str:

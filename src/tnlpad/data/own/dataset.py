@@ -176,7 +176,7 @@ def part_named(text: Any, where: Path | str) -> Part:
     """Return the part that a word such as `val` names; an empty word means training."""
     word = "" if text is None else str(text).strip().lower()
     if word and word not in PARTS:
-        raise DataError(f"{where}: {str(text)[:80]!r} is no part of a dataset. Write train, validation or test.")
+        raise DataError(f"{where}: {str(text)[:80]!r} is not a split. Write train, validation or test.")
     return PARTS[word] if word else "train"
 
 

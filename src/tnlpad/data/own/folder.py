@@ -119,7 +119,7 @@ class _Found:
         if self.loose:
             notes.append(f"{self.loose:,} images are in no class folder and are ignored.")
         if self.empty and self.ids:
-            notes.append(f"folders without images are no classes: {_some(self.empty)}.")
+            notes.append(f"folders without images are not classes: {_some(self.empty)}.")
         return notes
 
     def listing(self, labels: Sequence[str | None], parts: list[Part] | None, notes: list[str]) -> Listing:
@@ -188,7 +188,13 @@ def _nothing_found(folder: Path, found: _Found) -> str:
         return f"{folder} has no class folders with images. Did you mean {_printable(str(meant))}?"
     if found.loose:
         return f"{folder} holds images, but not in class folders. Make one per class, or list them in a CSV file."
-    return " ".join([f"{folder} holds no folder with images: there must be one per class.", *found.notes()])
+    return " ".join(
+        [
+            f"{folder} has no class folders with images. Put the images into one folder per class, such as "
+            f"{folder / 'cat' / '1.jpg'}, or give a table.",
+            *found.notes(),
+        ]
+    )
 
 
 def _folders(folder: Path) -> list[str]:

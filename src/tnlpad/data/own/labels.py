@@ -46,12 +46,12 @@ def known_labels(class_names: Sequence[str] | None) -> Collection[Label] | None:
 def label_problem(label: Label | None, known: Collection[Label] | None) -> str | None:
     """Return why a label is not one of the classes; None if it is."""
     if label is None:
-        return "has no label"
+        return "the label is missing"
     if known is None or label in known:
         return None
     if isinstance(label, str):
-        return f"has the label {label[:80]!r}, which is not the name of a class"
-    return f"has the label {label}, and there are {sum(isinstance(each, int) for each in known)} classes"
+        return f"the label {label[:80]!r} is not the name of a class"
+    return f"the label is {label}, but there are {sum(isinstance(each, int) for each in known)} classes"
 
 
 def encoded(labels: Sequence[Label], class_names: tuple[str, ...] | None) -> tuple[Labels, tuple[str, ...]]:
@@ -84,7 +84,7 @@ def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str
 
 
 def as_number(text: str) -> int | float | None:
-    """Return the finite number that a text is; None if it is none."""
+    """Convert a text to a finite number; return None if it is not one."""
     if "_" in text:  # which Python allows within a number
         return None
     try:

@@ -32,7 +32,7 @@ SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Columns of a table that are no features, by their role; None if there is none."""
+    """Columns of a table that are not features, by their role; None where there is no such column."""
 
     label: str | None
     path: str | None
@@ -45,7 +45,7 @@ def read_manifest(path: Path, images: Path | None = None, options: ReadOptions =
     table, _ = read_table(path)
     table = {name: table[name] for name in without(options.ignored, table, path)}
     if images is not None and find_column(PATH_COLUMNS, table) is None:
-        raise DataError(f"--images {images} is for tables with a column of paths, and {path} has none: leave it out.")
+        raise DataError(f"--images {images}: {path} has no column of paths. Leave --images out.")
     return listing_of(table, path, images or path.parent, options)
 
 
@@ -57,7 +57,7 @@ def read_table(path: Path) -> tuple[Table, TextForm]:
 
 
 def roles_of(table: Table, where: Path, options: ReadOptions = ReadOptions()) -> Roles:
-    """Find the columns that are no features."""
+    """Find the columns that are not features."""
     label = label_column(options.label, table, where, labelled=options.labelled)
     taken = {label, *options.columns}
     free = [name for name in table if name not in taken]

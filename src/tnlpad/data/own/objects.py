@@ -55,14 +55,14 @@ def open_samples(
     if isinstance(data, (str, os.PathLike)):
         return open_dataset(Path(data), label=label, labelled=labelled, columns=columns, ignored=ignored)
     if ignored and not _is_pandas(data):
-        raise DataError(f"ignore={ignored[0]!r} is for tables of numbers, and {_kind(data)} is none: leave it out.")
+        raise DataError(f"ignore={ignored[0]!r}: {_kind(data)} is not a table of numbers. Leave it out.")
     names = tuple(str(name) for name in class_names) if class_names is not None else None
     if _is_hugging_face(data):
         listing = _list_hugging_face(data, options)
     elif _is_pandas(data):
         listing = replace(_list_pandas(data, labels, ids, options), class_names=names)
     elif label is not None and labelled:
-        raise DataError(f"label={label!r} names a column, and {_kind(data)} has none: give its labels as `labels`.")
+        raise DataError(f"label={label!r}: {_kind(data)} has no such column. Give its labels as `labels`.")
     else:
         if _is_torch(data):
             data, labels, names = _gather(data, labelled)
@@ -87,7 +87,7 @@ def labels_of(labels: Any) -> Any:
 
 
 def _is_hugging_face(data: Any) -> bool:
-    # By its module: the package is no dependency.
+    # By its module: the package is not a dependency.
     return type(data).__module__.split(".")[0] == "datasets"
 
 
@@ -199,7 +199,7 @@ def _array_of(data: Any) -> NDArray[Any]:
     array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
     if array.dtype == object:
         raise DataError(
-            f"data is a {type(data).__name__} of things that are no numbers: {SHAPES}. Or give a dataset or a path."
+            f"data is a {type(data).__name__} of objects that are not numbers: {SHAPES}. Or give a dataset or a path."
         )
     return array
 

@@ -53,9 +53,9 @@ def open_dataset(
     listing = _read(source, folder, options)
     is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
     if ignored and (not is_table or listing.features is None):
-        raise DataError(f"--ignore {ignored[0]} is for tables of numbers, and {source} is none: leave it out.")
+        raise DataError(f"--ignore {ignored[0]}: {source} is not a table of numbers. Leave --ignore out.")
     if folder is not None and not is_table:
-        raise DataError(f"--images {folder} is for tables with a column of paths, and {source} is none: leave it out.")
+        raise DataError(f"--images {folder}: {source} is not a table with a column of paths. Leave --images out.")
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
     return replace(own, ignored=tuple(ignored))
 
@@ -180,7 +180,9 @@ def _check_content(listing: Listing, reporter: Reporter) -> list[Checked]:
     if listing.features is not None:
         for row in np.flatnonzero(~np.isfinite(listing.features).all(1)):
             column = int(np.flatnonzero(~np.isfinite(listing.features[row]))[0])
-            checked[row] = f"has no finite number in column {listing.columns[column]!r}"
+            name = listing.columns[column]
+            where = name if name == f"column {column}" else f"column {name!r}"  # arrays have no names
+            checked[row] = f"the value in {where} is missing or not finite"
     return checked
 
 
@@ -200,9 +202,9 @@ def _usable_rows(
     if not checked and not problems:
         raise DataError(f"{source} holds no samples.")
     if not usable:
-        reason = f"{problems[0].id[:200]}: {problems[0].reason}"
+        first = f"Sample {problems[0].id[:200]}: {problems[0].reason}."
         notes = "".join(f" Note: {note}" for note in listing.notes)
-        raise DataError(f"{source}: none of its {len(checked):,} samples can be used; {reason}.{notes}")
+        raise DataError(f"{source}: none of the {len(checked):,} samples can be used. {first}{notes}")
     return usable, tuple(problems)
 
 

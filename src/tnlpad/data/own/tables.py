@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tnlpad.data.files import readable, readable_as
-from tnlpad.data.own.columns import require_different
+from tnlpad.data.own.columns import TextColumn, require_different
 from tnlpad.errors import DataError
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -93,7 +93,8 @@ def _columns(rows: Rows, path: Path) -> dict[str, list[str]]:
     if any("\0" in name for name in names):
         raise _not_text(path, "utf-8", "it contains zero bytes")
     require_different(names, path)
-    columns: dict[str, list[str]] = {name: [] for name in names}
+    lines: list[int] = []
+    columns: dict[str, list[str]] = {name: TextColumn(lines) for name in names}
     for line, row in rows:
         if not any(field.strip() for field in row):
             continue
@@ -102,6 +103,7 @@ def _columns(rows: Rows, path: Path) -> dict[str, list[str]]:
             if any("\n" in field for field in row):
                 advice = "Is a quote not closed?"
             raise DataError(f"{path}, line {line}: {len(row)} fields, but {len(names)} columns. {advice}")
+        lines.append(line)
         for name, field in zip(names, row, strict=True):
             columns[name].append(field)
     return columns
