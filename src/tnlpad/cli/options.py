@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +10,10 @@ import typer
 
 from tnlpad.cli.output import fail
 
-DATA, TRAINING, OUTPUT = "Data", "Training", "Output"  # headings in the help of verbs with many options
+# Options under a heading of their own in the help.
+data_option = partial(typer.Option, rich_help_panel="Data")
+training_option = partial(typer.Option, rich_help_panel="Training")
+output_option = partial(typer.Option, rich_help_panel="Output")
 
 Protocol = Literal["paper", "authors"]
 Executor = Literal["local", "ray"]
@@ -20,54 +24,41 @@ RunArgument = Annotated[
 Runs = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder that holds the runs.")]
 ImagesFolder = Annotated[
     Path | None,
-    typer.Option(
+    data_option(
         "--images",
         metavar="FOLDER",
         help="Folder that the paths in a table of images are relative to (default: the table's).",
-        rich_help_panel=DATA,
     ),
 ]
 LabelColumn = Annotated[
-    str | None,
-    typer.Option("--label", metavar="COLUMN", help="Name of the label column (default: label).", rich_help_panel=DATA),
+    str | None, data_option("--label", metavar="COLUMN", help="Name of the label column (default: label).")
 ]
 IgnoredColumns = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", metavar="COLUMN", help="Column to exclude. Repeatable.", rich_help_panel=DATA),
+    list[str] | None, data_option("--ignore", metavar="COLUMN", help="Column to exclude. Repeatable.")
 ]
 Root = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Folder that holds the published datasets (default: $TNLPAD_DATA, or a user cache).",
-        rich_help_panel=DATA,
+    data_option(
+        metavar="FOLDER", help="Folder that holds the published datasets (default: $TNLPAD_DATA, or a user cache)."
     ),
 ]
-FollowProtocol = Annotated[
-    Protocol,
-    typer.Option(help="Follow the paper or the authors' code where they differ.", rich_help_panel=TRAINING),
-]
+FollowProtocol = Annotated[Protocol, training_option(help="Follow the paper or the authors' code where they differ.")]
 Network = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Network architecture (default: the paper's, or one that fits the size of your data).",
-        rich_help_panel=TRAINING,
+    training_option(
+        metavar="NAME", help="Network architecture (default: the paper's, or one that fits the size of your data)."
     ),
 ]
 Setting = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting; `tnlpad train --settings` lists them. Repeatable.",
-        rich_help_panel=TRAINING,
+    training_option(
+        "--set", metavar="NAME=VALUE", help="Any other setting (see `tnlpad train --settings`). Repeatable."
     ),
 ]
-Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or auto.", rich_help_panel=TRAINING)]
-Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the runs.", rich_help_panel=OUTPUT)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.", rich_help_panel=OUTPUT)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=OUTPUT)]
+Device = Annotated[str, training_option(metavar="NAME", help="cpu, cuda or auto.")]
+Out = Annotated[Path, output_option(metavar="FOLDER", help="Folder for the runs.")]
+Quiet = Annotated[bool, output_option("--quiet", "-q", help="Print results and errors only.")]
+AsJson = Annotated[bool, output_option("--json", help="Print one JSON document.")]
 
 
 def table_options(label: str | None, ignored: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.options import OUTPUT, AsJson, Quiet
+from tnlpad.cli.options import AsJson, Quiet, output_option
 from tnlpad.cli.output import fail, folder_for_results, print_json, say
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def report(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder for the report (default: report).", rich_help_panel=OUTPUT),
+        Path | None, output_option(metavar="FOLDER", help="Folder for the report (default: report).")
     ] = None,
     table: Annotated[
         list[str] | None,
@@ -39,10 +38,8 @@ def report(
     ] = None,
     archive: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Store each finished run there as one small file. Writes a report only with --out.",
-            rich_help_panel=OUTPUT,
+        output_option(
+            metavar="FOLDER", help="Store each finished run there as one small file. Writes a report only with --out."
         ),
     ] = None,
     quiet: Quiet = False,

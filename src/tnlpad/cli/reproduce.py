@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.options import (
-    TRAINING,
     AsJson,
     Device,
     Executor,
@@ -27,6 +26,7 @@ from tnlpad.cli.options import (
     read_list,
     read_seeds,
     read_settings,
+    training_option,
     where_to_run,
 )
 from tnlpad.cli.output import ending_early, fail, folder_for_results, print_json, say
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tnlpad.grid.grid import Failure
     from tnlpad.grid.reproduce import Planned, PlannedStatus
 
-EXECUTION = "Execution"
+execution_option = partial(typer.Option, rich_help_panel="Execution")
 MOST_FAILURES_SHOWN = 5  # of each kind
 LONG_SECONDS = 3600
 
@@ -64,43 +64,27 @@ def reproduce(
     protocol: FollowProtocol = "paper",
     patience: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Stop N epochs after the best one. The report marks such runs as a variant.",
-            rich_help_panel=TRAINING,
+        training_option(
+            metavar="N", min=1, help="Stop N epochs after the best one. The report marks such runs as a variant."
         ),
     ] = None,
     setting: Setting = None,
     device: Device = "auto",
     jobs: Annotated[
         int | None,
-        typer.Option(
+        execution_option(
             metavar="N",
             min=1,
             help="Number of parallel runs (default: one per core, or as many as fit on the GPU). With ray: per GPU.",
-            rich_help_panel=EXECUTION,
         ),
     ] = None,
-    executor: Annotated[
-        Executor, typer.Option(help="Run on this machine or on a Ray cluster.", rich_help_panel=EXECUTION)
-    ] = "local",
+    executor: Annotated[Executor, execution_option(help="Run on this machine or on a Ray cluster.")] = "local",
     address: Annotated[
         str | None,
-        typer.Option(
-            "--address",
-            metavar="ADDRESS",
-            help="Address of the Ray cluster (default: the running one).",
-            rich_help_panel=EXECUTION,
-        ),
+        execution_option("--address", metavar="ADDRESS", help="Address of the Ray cluster (default: the running one)."),
     ] = None,
     send_back: Annotated[
-        bool,
-        typer.Option(
-            "--send-back",
-            help="Copy finished runs back from Ray workers that do not share --out.",
-            rich_help_panel=EXECUTION,
-        ),
+        bool, execution_option("--send-back", help="Copy finished runs back from Ray workers that do not share --out.")
     ] = False,
     out: Out = Path("runs"),
     quiet: Quiet = False,

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.options import (
-    DATA,
-    OUTPUT,
-    TRAINING,
     AsJson,
     Device,
     IgnoredColumns,
@@ -24,9 +21,13 @@ from tnlpad.cli.options import (
     Protocol,
     Quiet,
     Root,
+    Setting,
     checked_device,
+    data_option,
+    output_option,
     read_settings,
     table_options,
+    training_option,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
 from tnlpad.cli.progress import progress_reporter, run_progress
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tnlpad.records.store import RunFolder
     from tnlpad.runs.config import RunConfig
 
-RESUMING = "Resuming"
+resuming_option = partial(typer.Option, rich_help_panel="Resuming")
 EXAMPLE_DATASET = "digits"  # its defaults are listed by `--settings` without DATA
 
 
@@ -50,114 +51,71 @@ def train(
         ),
     ] = None,
     data_option: Annotated[
-        str | None,
-        typer.Option(
-            "--data", metavar="DATA", help="Dataset to train on (same as the DATA argument).", rich_help_panel=DATA
-        ),
+        str | None, data_option("--data", metavar="DATA", help="Dataset to train on (same as the DATA argument).")
     ] = None,
     images: ImagesFolder = None,
     label: LabelColumn = None,
     ignore: IgnoredColumns = None,
     noise: Annotated[
         str | None,
-        typer.Option(
-            "--noise",
-            metavar="NOISE",
-            help="Noise to add to the labels, such as symmetric:0.4 (default: none).",
-            rich_help_panel=DATA,
+        data_option(
+            "--noise", metavar="NOISE", help="Noise to add to the labels, such as symmetric:0.4 (default: none)."
         ),
     ] = None,
     root: Root = None,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Training method (default: tnlpad).", rich_help_panel=TRAINING)
-    ] = None,
+    method: Annotated[str | None, training_option(metavar="NAME", help="Training method (default: tnlpad).")] = None,
     network: Network = None,
     epochs: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of epochs (default: see --settings).", rich_help_panel=TRAINING),
+        int | None, training_option(metavar="N", help="Number of epochs (default: see --settings).")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Batch size (default: see --settings).", rich_help_panel=TRAINING)
+        int | None, training_option(metavar="N", help="Batch size (default: see --settings).")
     ] = None,
     learning_rate: Annotated[
-        float | None,
-        typer.Option("--lr", metavar="RATE", help="Learning rate (default: see --settings).", rich_help_panel=TRAINING),
+        float | None, training_option("--lr", metavar="RATE", help="Learning rate (default: see --settings).")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Random seed (default: 1).", rich_help_panel=TRAINING)
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting; --settings lists them. Repeatable.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
+    seed: Annotated[int | None, training_option(metavar="N", min=0, help="Random seed (default: 1).")] = None,
+    setting: Setting = None,
     settings: Annotated[
-        bool,
-        typer.Option("--settings", help="List all settings with their defaults, and exit.", rich_help_panel=TRAINING),
+        bool, training_option("--settings", help="List all settings with their defaults, and exit.")
     ] = False,
     config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Repeat the run of a config.json; --seed and --set change it.",
-            rich_help_panel=TRAINING,
-        ),
+        training_option(metavar="FILE", help="Repeat the run of a config.json; --seed and --set change it."),
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Initial weights for --network: a .pth, .pt or .safetensors file.",
-            rich_help_panel=TRAINING,
-        ),
+        training_option(metavar="FILE", help="Initial weights for --network: a .pth, .pt or .safetensors file."),
     ] = None,
     protocol: Annotated[
         Protocol | None,
-        typer.Option(
-            help="Follow the paper or the authors' code where they differ (default: paper).", rich_help_panel=TRAINING
-        ),
+        training_option(help="Follow the paper or the authors' code where they differ (default: paper)."),
     ] = None,
     device: Device = "auto",
     engine: Annotated[
         Literal["auto", "eager", "graph"],
-        typer.Option(
-            help="Run steps one by one or as CUDA graphs; the results are the same.", rich_help_panel=TRAINING
-        ),
+        training_option(help="Run steps one by one or as CUDA graphs; the results are the same."),
     ] = "auto",
     out: Out = Path("runs"),
     scores: Annotated[
         bool | None,
-        typer.Option(
-            "--scores/--no-scores",
-            help="Score every sample and list suspect labels (default: on for your own data).",
-            rich_help_panel=OUTPUT,
+        output_option(
+            "--scores/--no-scores", help="Score every sample and list suspect labels (default: on for your own data)."
         ),
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Resume only: fail if this run was not started before.",
-            rich_help_panel=RESUMING,
-        ),
+        bool, resuming_option("--resume", help="Resume only: fail if this run was not started before.")
     ] = False,
     checkpoint_every: Annotated[
         float,
-        typer.Option(
+        resuming_option(
             metavar="SECONDS",
             min=0,
             help="Minimum seconds between checkpoints (default: 0, after every epoch).",
             show_default=False,
-            rich_help_panel=RESUMING,
         ),
     ] = 0.0,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
-    ] = False,
+    tensorboard: Annotated[bool, output_option("--tensorboard", help="Also write TensorBoard files.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -313,7 +271,7 @@ def _configured(data: str | None, own: "OwnDataset | None", **options: Any) -> "
 
     if data is None:
         raise ValueError(
-            "DATA is missing. Give your folder, table or file, or a published dataset, such as mnist (`tnlpad data list`)."
+            "DATA is missing. Give your folder, table or file, or a published dataset; `tnlpad data list` lists them."
         )
     return configure(data if own is None else own.shape, **options)
 

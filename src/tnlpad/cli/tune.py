@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tnlpad.cli.options import (
-    DATA,
-    TRAINING,
     AsJson,
     Device,
     FollowProtocol,
@@ -17,9 +15,11 @@ from tnlpad.cli.options import (
     Root,
     Setting,
     checked_device,
+    data_option,
     read_list,
     read_seeds,
     read_settings,
+    training_option,
 )
 from tnlpad.cli.output import ending_early, exit_codes, folder_for_results, print_json, say
 from tnlpad.cli.progress import count_progress
@@ -36,15 +36,9 @@ def tune(
     field: Annotated[str, typer.Option(metavar="NAME", help="The setting to choose.")] = "c2",
     seeds: Annotated[str, typer.Option(metavar="A-B|A,B,…", help="Seeds; one run per value and seed.")] = "1-3",
     noise: Annotated[
-        str,
-        typer.Option(
-            "--noise",
-            metavar="NOISE",
-            help="Noise to add to the labels, such as symmetric:0.4.",
-            rich_help_panel=DATA,
-        ),
+        str, data_option("--noise", metavar="NOISE", help="Noise to add to the labels, such as symmetric:0.4.")
     ] = "none",
-    method: Annotated[str, typer.Option(metavar="NAME", help="Training method.", rich_help_panel=TRAINING)] = "tnlpad",
+    method: Annotated[str, training_option(metavar="NAME", help="Training method.")] = "tnlpad",
     network: Network = None,
     protocol: FollowProtocol = "paper",
     setting: Setting = None,
