@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 
 help:
 	@echo "make demo       train on digits with 40 % wrong labels and write demo/report.html, in under a minute"
-	@echo "make test       run the tests, about 10 minutes on two cores; lists what it skips and why"
+	@echo "make test       run the tests; lists what it skips and why"
 	@echo "make test-long  run the long tests as well"
 	@echo "make lint       run ruff and mypy (strict)"
 	@echo "make format     let ruff reformat the code"
