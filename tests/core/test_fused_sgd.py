@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.core.problems import adamw, all_equal, batches, everything, parts, sgd, small_network, train
-from tests.kernels import DEVICE, INTERPRETED, run_interpreted, with_gpu, with_kernels
+from tests.kernels import DEVICE, INTERPRETED, with_gpu, with_kernels
 from tnlpad import Decomposition, parameter_groups
 
 
@@ -145,10 +145,6 @@ def test_it_is_for_sgd_with_the_subgradient_update_where_there_is_triton(monkeyp
 # The kernel itself
 
 
-def test_the_kernel_is_right_where_there_is_no_gpu():
-    run_interpreted(__file__, passing=17)
-
-
 def on_gpu(test):
     return with_gpu(pytest.mark.gpu(pytest.mark.usefixtures("deterministic")(test)))
 
@@ -177,17 +173,17 @@ def deterministic(monkeypatch):
 
 
 @on_any_device
-@pytest.mark.parametrize("norm", ["global", "tensor"])
 @pytest.mark.parametrize(
-    "options",
+    ("norm", "options"),
     [
-        {},
-        {"nesterov": True},
-        {"momentum": 0.0},
-        {"gamma_lr_scale": 0.5},
-        {"c1": None, "sigma_penalty": None},
-        {"c2": None, "gamma_penalty": None},
-        {"lr": torch.tensor(0.05)},
+        ("global", {}),
+        ("global", {"nesterov": True}),
+        ("global", {"gamma_lr_scale": 0.5}),
+        ("global", {"c1": None, "sigma_penalty": None}),
+        ("global", {"lr": torch.tensor(0.05)}),
+        ("tensor", {}),
+        ("tensor", {"momentum": 0.0}),
+        ("tensor", {"c2": None, "gamma_penalty": None}),
     ],
 )
 def test_equals_the_general_update(norm, options):

@@ -1,10 +1,12 @@
 import errno
+import functools
 import json
 
 import pytest
 
 from tnlpad.grid.computed_figures import COMPUTED, ComputedFigure, Variation, compute_figure, variation
 from tnlpad.grid.grid import DiskFull
+from tnlpad.paper_figures import parameter_space
 
 HERE = {"root": None, "device": "cpu", "tell": lambda words: None}
 
@@ -100,6 +102,8 @@ def test_a_full_disk_stops_everything(tmp_path, monkeypatch):
 
 def test_parameter_space_is_computed_once_for_each_variation(tmp_path, monkeypatch):
     few = Variation(settings={"epochs": 1, "batch_size": 256})
+    two_weights = functools.cache(parameter_space.two_weights)  # takes seconds, and is the same for all variations
+    monkeypatch.setattr(parameter_space, "two_weights", two_weights)
 
     def content(wanted):
         assert compute_figure("parameter_space", tmp_path, wanted, smoke=True, **HERE) is None

@@ -291,7 +291,7 @@ def moved(job, out):
 @pytest.mark.parametrize("send_back", [None, SendBack(folder=folder, moved=moved)], ids=["shared folder", "sent back"])
 def test_a_machine_killed_in_the_middle_of_a_grid(start, tmp_path, send_back):
     settings = {"epochs": 2, "batch_size": 256}
-    configs = [configure("digits", noise="symmetric:0.4", seed=seed, settings=settings) for seed in range(12)]
+    configs = [configure("digits", noise="symmetric:0.4", seed=seed, settings=settings) for seed in range(8)]
     out, notes, first, second = (tmp_path / name for name in ("runs", "notes", "first", "second"))
     for path in (notes, first, second):
         path.mkdir()

@@ -4,14 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.kernels import DEVICE, run_interpreted, with_gpu, with_kernels
+from tests.kernels import DEVICE, with_gpu, with_kernels
 from tnlpad.core.compiled import compile_options
 from tnlpad.networks import build
 from tnlpad.networks.lenet import SmallLinear, few_launches
-
-
-def test_the_kernels_are_right_where_there_is_no_gpu():
-    run_interpreted(__file__, passing=4)
 
 
 @with_kernels

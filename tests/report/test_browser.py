@@ -172,7 +172,7 @@ def test_a_page_that_is_wrong_is_noticed(browser, tmp_path):
 def test_the_whole_path_from_training_to_the_page(browser, tmp_path):
     """Run every method and figure on digits, killed once and resumed, then write the report."""
     runs, out = tmp_path / "runs", tmp_path / "report"
-    words = ["reproduce", "smoke", "--out", str(runs), "--quiet"]
+    words = ["reproduce", "smoke", "--seeds", "1", "--out", str(runs), "--quiet"]
     driver = subprocess.Popen([sys.executable, "-m", "tnlpad", *words])
     while driver.poll() is None and len(list(runs.glob("*/summary.json"))) < 10:
         time.sleep(0.1)
