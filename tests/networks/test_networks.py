@@ -41,6 +41,8 @@ COUNTS = [
     ("imagenet_resnet50", {}, 25_557_032, 25_503_912, 53_120, 51_060_944),
     ("imagenet_resnet50", {"num_classes": 101}, 23_714_981, 23_661_861, 53_120, 47_376_842),
     ("imagenet_resnet50", {"num_classes": 14}, 23_536_718, 23_483_598, 53_120, 47_020_316),
+    ("efficientnet_lite0", {}, 4_652_008, 4_609_992, 42_016, 9_262_000),
+    ("efficientnet_lite0", {"num_classes": 20}, 3_396_628, 3_354_612, 42_016, 6_751_240),
     # Our own; group normalisation counts as normalisation.
     ("small_cnn", {}, 22_650, 22_554, 96, 45_204),
     ("small_resnet", {}, 309_290, 308_330, 960, 617_620),
@@ -62,6 +64,7 @@ FEATURES = {
     "resnext29_2x64d": 1024,
     "resnext29_4x64d": 2048,
     "imagenet_resnet50": 2048,
+    "efficientnet_lite0": 1280,
     "small_cnn": 128,
     "small_resnet": 128,
     "mlp": 128,
@@ -90,8 +93,8 @@ def sizes(network):
 
 
 def test_the_tables_cover_every_network():
-    assert len(NETWORKS) == 17
-    assert len(COUNTS) == 33
+    assert len(NETWORKS) == 18
+    assert len(COUNTS) == 35
     assert {row[0] for row in COUNTS} == set(NETWORKS) == set(FEATURES)
 
 

@@ -6,6 +6,7 @@ The decomposition is in the optimizer, not here. To add a network, write its fil
 import inspect
 from collections.abc import Callable
 
+from tnlpad.networks.efficientnet_lite import efficientnet_lite0
 from tnlpad.networks.lenet import lenet
 from tnlpad.networks.network import Network
 from tnlpad.networks.preact_resnet import preact_resnet18, preact_resnet18_dividemix
@@ -34,6 +35,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnext29_2x64d": resnext29_2x64d,
     "resnext29_4x64d": resnext29_4x64d,
     "imagenet_resnet50": imagenet_resnet50,
+    "efficientnet_lite0": efficientnet_lite0,
     "small_cnn": small_cnn,
     "small_resnet": small_resnet,
     "mlp": mlp,

@@ -1,8 +1,9 @@
 """Load published weights from a local file, with every key and shape checked first.
 
-Meant for the weights of `imagenet_resnet50`. Clothing1M is usually trained from `resnet50-0676ba61.pth` (ImageNet,
-first recipe, 76.13 % top-1). `resnet50-11ad3fa6.pth` comes from a later, stronger recipe, and results from the two do
-not compare. The digits in such a name are the beginning of the file's SHA-256, and are checked.
+Meant for the weights of `imagenet_resnet50` and `efficientnet_lite0`. Clothing1M is usually trained from
+`resnet50-0676ba61.pth` (ImageNet, first recipe, 76.13 % top-1). `resnet50-11ad3fa6.pth` comes from a later, stronger
+recipe, and results from the two do not compare. The digits in such a name are the beginning of the file's SHA-256, and
+are checked.
 
 Load before building the optimizer: it reads σ from the weights. Keep γ = 0 (`parameter_groups(init="zero")`): a random
 γ would destroy the loaded features.
@@ -18,6 +19,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
+
+from tnlpad.networks.network import Network
 
 HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[a-z]+$")
 OPTIONAL = "num_batches_tracked"  # a counter that older files do not have
@@ -62,6 +65,8 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
         raise ValueError(f"head={head!r}: {type(model).__name__} has no such linear layer, only {layers}.")
     digest, checked = _checked_hash(path, sha256)
     saved = _read(path)
+    if isinstance(model, Network):
+        saved = {model.our_name(key): tensor for key, tensor in saved.items()}
     new_head = _has_other_classes(own, saved, head)
     kept = {key for key in own if new_head and key.startswith(f"{head}.")}
     _check(own, saved, kept, path)
