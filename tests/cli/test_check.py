@@ -11,6 +11,9 @@ from typer.testing import CliRunner
 
 from tests.data.own_files import bomb, class_folders, picture, save
 from tnlpad.cli import app
+from tnlpad.cli.check import _lines
+from tnlpad.data.own import open_dataset
+from tnlpad.data.own.inspect import inspect
 from tnlpad.data.pixels import open_pixels
 
 
@@ -241,3 +244,26 @@ def test_complaints_of_the_decoder_are_not_passed_on(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
     assert "10 image files, 2 classes" in result.stdout
+
+
+def test_texts_are_described(tmp_path):
+    rows = [f"{row},this is message number {row},{'xy'[row % 2]},g{row // 2}" for row in range(6)]
+    (tmp_path / "x.csv").write_text("\n".join(["n,what,label,who", *rows]))
+    result = clean(check(tmp_path / "x.csv", "--text", "what", "--group", "who"))
+    for wanted in ("6 texts, 2 classes", "texts: column 'what', 24 characters in the middle, at most 24", "groups: 3"):
+        assert wanted in result.stdout
+    document = json.loads(clean(check(tmp_path / "x.csv", "--text", "what", "--group", "who", "--json")).stdout)
+    assert (document["kind"], document["text_column"], document["groups"]) == ("text", "what", 3)
+
+
+def test_a_table_of_numbers_and_categories_is_described(tmp_path):
+    class_folders(tmp_path)
+    rows = [f"cat/{row}.png,{row % 3 or ''},{['red', 'blue'][row % 2]},{'xy'[row // 3]}" for row in range(6)]
+    (tmp_path / "x.csv").write_text("\n".join(["path,a,colour,label", *rows]))
+    own = open_dataset(tmp_path / "x.csv", numbers_only=False)
+    lines = list(_lines(inspect(own), own))
+    assert lines[0].endswith("x.csv: 6 rows of a table, 2 classes")
+    assert "columns of numbers: 1 (a)" in lines
+    assert "columns of categories: 1 (colour)" in lines
+    assert "pictures: 3 of 6 rows have one, which is shown and not trained on" in lines
+    assert inspect(own).to_json()["categories"] == ["colour"]

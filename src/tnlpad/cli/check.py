@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.options import AsJson, IgnoredColumns, ImagesFolder, LabelColumn, Quiet
+from tnlpad.cli.options import AsJson, GroupColumn, IgnoredColumns, ImagesFolder, LabelColumn, Quiet, TextColumn
 from tnlpad.cli.output import fail, print_json, printable
 from tnlpad.cli.progress import progress_reporter
 
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 MAX_SHOWN = 5  # of a long list; --json has all
 MAX_NAME_LENGTH = 60
 STRONG_IMBALANCE = 10
+KINDS = {
+    "images": "images in arrays",
+    "files": "image files",
+    "features": "rows of numbers",
+    "text": "texts",
+    "table": "rows of a table",
+}
 
 
 def check(
@@ -25,12 +32,14 @@ def check(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="A folder with one folder of images per class, a CSV or Parquet table, an .npz file or a Hugging Face "
-            "dataset on disk.",
+            help="A folder with one folder of images per class, a table (.csv, .tsv, .jsonl, .xlsx, .parquet), an .npz "
+            "file or a Hugging Face dataset on disk.",
         ),
     ],
     images: ImagesFolder = None,
     label: LabelColumn = None,
+    text: TextColumn = None,
+    group: GroupColumn = None,
     ignore: IgnoredColumns = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -52,7 +61,9 @@ def check(
         fail(f"{data} is a published dataset. Check it with `tnlpad data check {data}`.", code=2)
     try:
         with progress_reporter(quiet) as reporter:
-            own = open_dataset(data, images=images, label=label, ignored=ignore or (), reporter=reporter)
+            own = open_dataset(
+                data, images=images, label=label, text=text, group=group, ignored=ignore or (), reporter=reporter
+            )
     except DataError as error:
         fail(str(error), code=3)
     found = inspect(own)
@@ -89,7 +100,7 @@ def _training(config: "RunConfig | None") -> dict[str, Any] | None:
 
 
 def _lines(found: "Inspection", own: "OwnDataset") -> Iterator[str]:
-    kind = {"images": "images in arrays", "files": "image files", "features": "rows of numbers"}[found.kind]
+    kind = KINDS[found.kind]
     if found.kind == "files" and not any(own.paths):
         kind = "pictures in a table"
     parts = ", ".join(f"{name} {count:,}" for name, count in found.parts.items())
@@ -98,8 +109,7 @@ def _lines(found: "Inspection", own: "OwnDataset") -> Iterator[str]:
     )
     yield f"classes: {_counts(found.classes)}"
     yield from _about_classes(found)
-    if found.columns:
-        yield f"columns: {len(found.columns):,} ({_some(found.columns)})"
+    yield from _about_content(own)
     if found.sizes:
         yield f"sizes: {_counts({f'{width}x{height}': count for (width, height), count in found.sizes.items()})}"
     if found.modes:
@@ -114,6 +124,25 @@ def _lines(found: "Inspection", own: "OwnDataset") -> Iterator[str]:
     yield from _about_duplicates(found)
     for note in found.notes:
         yield f"note: {note}"
+
+
+def _about_content(own: "OwnDataset") -> Iterator[str]:
+    """Describe the columns of a table, the texts, and the groups."""
+    if own.table is not None:
+        for heading, names in (("numbers", own.table.number_columns), ("categories", own.table.category_columns)):
+            if names:
+                yield f"columns of {heading}: {len(names):,} ({_some(names)})"
+    elif own.columns:
+        yield f"columns: {len(own.columns):,} ({_some(own.columns)})"
+    if own.texts is not None:
+        lengths = sorted(map(len, own.texts))
+        column = f"column {_short(own.text_column)!r}, " if own.text_column is not None else ""
+        yield f"texts: {column}{lengths[len(lengths) // 2]:,} characters in the middle, at most {lengths[-1]:,}"
+    if own.pictures is not None:
+        found = sum(path is not None for path in own.pictures)
+        yield f"pictures: {found:,} of {len(own.pictures):,} rows have one, which is shown and not trained on"
+    if own.groups is not None:
+        yield f"groups: {len(set(own.groups)):,}"
 
 
 def _about_classes(found: "Inspection") -> Iterator[str]:
@@ -142,7 +171,8 @@ def _about_duplicates(found: "Inspection") -> Iterator[str]:
     if found.contradictions:
         count = len(found.contradictions)
         verb = "has" if count == 1 else "have"
-        doubt = ": one is wrong, or the columns do not tell the classes apart" if found.kind == "features" else ""
+        in_columns = found.kind in ("features", "table")
+        doubt = ": one is wrong, or the columns do not tell the classes apart" if in_columns else ""
         yield f"conflicting labels: {_groups(count)} of identical samples {verb} different labels{doubt}"
     for group in found.contradictions[:MAX_SHOWN]:
         pairs = zip(group.ids, group.labels, strict=True)

@@ -36,6 +36,16 @@ LabelColumn = Annotated[
 IgnoredColumns = Annotated[
     list[str] | None, data_option("--ignore", metavar="COLUMN", help="Column to exclude. Repeatable.")
 ]
+TextColumn = Annotated[
+    str | None,
+    data_option(
+        "--text", metavar="COLUMN", help="Name of the text column (default: one named like text, or of free text)."
+    ),
+]
+GroupColumn = Annotated[
+    str | None,
+    data_option("--group", metavar="COLUMN", help="Column whose equal values mark samples that belong together."),
+]
 Root = Annotated[
     Path | None,
     data_option(
@@ -61,9 +71,12 @@ Quiet = Annotated[bool, output_option("--quiet", "-q", help="Print results and e
 AsJson = Annotated[bool, output_option("--json", help="Print one JSON document.")]
 
 
-def table_options(label: str | None, ignored: Iterable[str]) -> list[str]:
+def table_options(
+    label: str | None, ignored: Iterable[str], *, text: str | None = None, group: str | None = None
+) -> list[str]:
     """Return the words of a command that select the columns of a table."""
-    words = ["--label", label] if label is not None else []
+    given = {"--label": label, "--text": text, "--group": group}
+    words = [word for option, column in given.items() if column is not None for word in (option, column)]
     return words + [word for name in ignored for word in ("--ignore", name)]
 
 

@@ -37,6 +37,8 @@ Inputs = NDArray[Any] | ImageFiles
 
 def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
     """Return the rows to train on or hold out, and those of the test part; raises DataError if they are too few."""
+    if own.kind in ("text", "table"):
+        raise DataError(f"{own.source} is of kind {own.kind!r}, which cannot be trained on yet.")
     rows, test = own.indices("train", "validation"), own.indices("test")
     train = own.indices("train")
     classes = len(np.unique(own.labels[train]))

@@ -6,6 +6,7 @@ import pytest
 
 from tnlpad.data.own.columns import (
     LABEL_COLUMNS,
+    TextColumn,
     features_of,
     find_column,
     holds_numbers,
@@ -171,3 +172,33 @@ def test_rows_that_lack_a_number_are_counted_with_the_column_that_costs_most():
         "2 of 3 rows lack a number and are left out, 2 of them because of 'ca bin': fill in what is missing, or leave "
         "the column out: --ignore 'ca bin' (ignore= in Python).",
     )
+
+
+def with_commas(*values):
+    column = TextColumn(range(2, 2 + len(values)), may_have_commas=True)
+    column += values
+    return column
+
+
+def test_commas_are_decimal_marks_where_they_do_not_separate_columns():
+    values = with_commas("1,5", "2", "-0,25", "", "1.234,5", "1,5e3", ",5")
+    assert numbers_of(values, "a", WHERE)[[0, 1, 2, 4, 5, 6]].tolist() == [1.5, 2, -0.25, 1234.5, 1500, 0.5]
+    assert np.isnan(numbers_of(values, "a", WHERE)[3])
+    assert numbers_of(with_commas("0,123", "1,234"), "a", WHERE).tolist() == pytest.approx([0.123, 1.234])
+    assert numbers_of(with_commas("1.5", "2"), "a", WHERE).tolist() == [1.5, 2]
+
+
+def test_a_comma_that_may_separate_thousands_is_refused():
+    with pytest.raises(DataError, match=r"line 3: '1,500' in column 'a' may mean 1\.500 or 1500\. Write numbers"):
+        numbers_of(with_commas("2", "1,500", "2,000"), "a", WHERE)
+    with pytest.raises(DataError, match=r"line 3: '2\.5' in column 'a' is not a number.*decimal comma as in"):
+        numbers_of(with_commas("1,5", "2.5"), "a", WHERE)
+    with pytest.raises(DataError, match=r"line 2: '1,234,567' in column 'a' is not a number"):
+        numbers_of(with_commas("1,234,567"), "a", WHERE)
+
+
+def test_a_point_that_may_separate_thousands_is_refused_beside_decimal_commas():
+    thousands = with_commas("950", "1.500")
+    assert features_of({"a": thousands}, WHERE).numbers.tolist() == [[950], [1.5]]
+    with pytest.raises(DataError, match=r"line 3: '1\.500' in column 'a' may mean 1\.500 or 1500"):
+        features_of({"a": thousands, "b": with_commas("1,5", "2,5")}, WHERE)

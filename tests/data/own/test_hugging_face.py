@@ -379,3 +379,32 @@ def test_a_picture_is_its_bytes_or_where_that_is_asked_for_its_path():
     column = pa.chunked_array([pa.array([{"bytes": b"x", "path": "p"}, {"bytes": None, "path": "q"}, None], kind)])
     assert list(Pictures(column)) == [b"x", b"", b""]
     assert Pictures(column, follow_paths=True)[:2] == [b"x", "q"]
+
+
+def test_text_is_found_unless_only_numbers_are_read(tmp_path):
+    texts = ["a fine film", "what a bore", "我喜欢"]
+    table = pa.table({"text": texts, "stars": [5, 1, 4], "label": [0, 1, 0]})
+    features = {"label": {"names": ["good", "bad"]}}
+    folder = write_arrow(tmp_path / "data", table, features)
+    found = read_hugging_face(folder, numbers_only=False)
+    assert (found.texts, found.text_column, found.class_names) == (texts, "text", ("good", "bad"))
+    assert "'stars'" in found.notes[0]
+    assert read_hugging_face(folder, text="text").texts == texts
+    with pytest.raises(DataError, match="holds text"):
+        read_hugging_face(folder)
+
+
+def test_text_that_is_named_comes_before_pictures_and_groups_are_read(tmp_path):
+    table, _ = pictures(tmp_path, [1, 0])
+    table = table.append_column("caption", [["a dog", "a cat"]]).append_column("who", [["x", "x"]])
+    folder = write_arrow(tmp_path / "data", table, NAMES)
+    found = read_hugging_face(folder, group="who")
+    assert (found.texts, found.groups[0]) == (None, found.groups[1])
+    found = read_hugging_face(folder, group="who", text="caption")
+    assert (found.texts, found.files, len(set(found.groups))) == (["a dog", "a cat"], None, 1)
+
+
+def test_columns_of_lists_are_embeddings(tmp_path):
+    table = pa.table({"embedding": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
+    found = read_hugging_face(write_arrow(tmp_path / "data", table), numbers_only=False)
+    assert (found.columns, found.features.tolist()) == (("embedding[0]", "embedding[1]"), [[1, 2], [3, 4]])

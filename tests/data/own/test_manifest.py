@@ -179,3 +179,103 @@ def test_to_predict_the_columns_that_were_trained_on_are_enough(tmp_path):
     assert (listing.columns, listing.features.tolist()) == (("a", "b"), [[1, 2], [3, 4]])
     assert (listing.ids, listing.parts, listing.files) == (["7", "7#2"], None, None)
     assert listing.notes == ("columns that this run was not trained on are ignored: 'path', 'split', 'name', 'label'.",)
+
+
+TEXTS = [f"this is comment number {row}, friends" for row in range(6)]
+
+
+def any_kind(path, *lines, **options):
+    return read_manifest(csv(path, *lines), numbers_only=False, **options)
+
+
+def test_text_is_found_or_named(tmp_path):
+    lines = ["id,Comment,label,author", *(f'{row},"{text}",{row % 2},a' for row, text in enumerate(TEXTS))]
+    found = any_kind(tmp_path / "x.csv", *lines)
+    assert (found.texts, found.text_column, found.columns) == (TEXTS, "Comment", ())
+    assert found.labels == ["0", "1"] * 3
+    assert found.notes[0].startswith("the text is the column 'Comment'; other columns are not trained on: 'author'.")
+    named = read_manifest(tmp_path / "x.csv", text="author")  # also where only numbers are read otherwise
+    assert (named.texts, named.text_column) == (["a"] * 6, "author")
+    with pytest.raises(DataError, match=r"no column 'body', named by --text; it has Comment, author"):
+        read_manifest(tmp_path / "x.csv", text="body")
+    with pytest.raises(DataError, match="neither a column `path` nor columns of numbers"):
+        read_manifest(tmp_path / "x.csv")
+
+
+def test_empty_texts_stay_and_are_counted(tmp_path):
+    found = any_kind(tmp_path / "x.csv", "text,label", "hello,1", ",0", " ,1")
+    assert found.texts == ["hello", "", " "]
+    assert found.notes == ("2 of 3 texts are empty.",)
+
+
+def test_json_lines_and_workbooks_are_tables_too(tmp_path):
+    lines = [f'{{"sentence": "{text}", "label": {row % 2}}}' for row, text in enumerate(TEXTS)]
+    found = any_kind(tmp_path / "x.jsonl", *lines)
+    assert (found.texts, found.labels) == (TEXTS, [0, 1] * 3)
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed: pip install 'tnlpad[tables]'")
+    book = openpyxl.Workbook()
+    for row in (["n", "label"], [1, "x"], [2.5, "y"]):
+        book.active.append(row)
+    book.create_sheet("other")
+    book.save(tmp_path / "x.xlsx")
+    found = read_manifest(tmp_path / "x.xlsx")
+    assert (found.columns, found.features.tolist(), found.labels) == (("n",), [[1], [2.5]], ["x", "y"])
+    assert "not other" in found.notes[0]
+
+
+def test_decimal_commas_beside_semicolons(tmp_path):
+    found = read_manifest(csv(tmp_path / "x.csv", "a;label", "1,5;x", "2;y"))
+    assert found.features.tolist() == [[1.5], [2]]
+    with pytest.raises(DataError, match="line 2: '1,5' in column 'a' is not a number"):
+        read_manifest(csv(tmp_path / "y.csv", "a,label", '"1,5",x', "2,y"))
+
+
+def test_gaps_and_categories_are_kept_on_request_only(tmp_path):
+    lines = ["a,colour,label", "1,red,x", ",blue,y", "3,red,x", "4,blue,y"]
+    found = any_kind(tmp_path / "x.csv", *lines)
+    assert (found.features, found.columns, len(found.table)) == (None, ("a", "colour"), 4)
+    before = read_manifest(tmp_path / "x.csv")
+    assert (before.table, before.columns) == (None, ("a",))
+
+
+def test_numbers_beside_paths_are_trained_on_and_pictures_kept(tmp_path):
+    class_folders(tmp_path)
+    lines = ["path,x,label,width", "cat/0.png,1,a,10", "cat/9.png,2,b,10", "../out.png,3,a,10", ",4,b,10"]
+    found = any_kind(tmp_path / "x.csv", *lines)
+    assert (found.columns, found.features[:, 0].tolist(), found.files) == (("x", "width"), [1, 2, 3, 4], None)
+    assert found.pictures == [str(tmp_path / "cat/0.png"), None, None, None]
+    assert found.ids == ["cat/0.png", "cat/9.png", "../out.png", ""]
+    assert "--ignore" in found.notes[0]
+    for options in ({"numbers_only": True}, {"numbers_only": False, "ignored": ["x"]}):
+        images = read_manifest(tmp_path / "x.csv", **options)
+        assert (images.files[0], images.features, images.pictures) == (str(tmp_path / "cat/0.png"), None, None)
+
+
+def test_groups_are_kept_and_not_trained_on(tmp_path):
+    class_folders(tmp_path)
+    lines = ["path,a,patient,label", "cat/0.png,1,7,x", "cat/1.png,2,,y", "nowhere\0,3,7,x", "cat/2.png,4,8,x"]
+    (tmp_path / "x.csv").write_text("\n".join(lines).replace("\0", ""))
+    found = read_manifest(tmp_path / "x.csv", group="Patient", numbers_only=False)
+    assert found.columns == ("a",)
+    assert found.groups[0] == found.groups[2]
+    assert len(set(found.groups)) == 3
+    images = read_manifest(tmp_path / "x.csv", group="patient")
+    assert images.groups == found.groups
+    with pytest.raises(DataError, match="no column 'who', named by --group; it has path, a, patient, label"):
+        read_manifest(tmp_path / "x.csv", group="who")
+    assert read_manifest(tmp_path / "x.csv", group="who", labelled=False).groups is None
+
+
+def test_to_predict_on_a_table_its_columns_and_their_kinds_are_given(tmp_path):
+    table = csv(tmp_path / "x.csv", "colour,b,path,a", "green,2,p.png,", "red,,q.png,3")
+    found = read_manifest(table, labelled=False, columns=("a", "colour"), categories=("colour",))
+    assert found.table.columns == ("a", "colour")
+    assert found.table.categories == (["green", "red"],)
+    assert math.isnan(found.table.numbers[0, 0])
+    with pytest.raises(DataError, match="no column 'c', which this run was trained on"):
+        read_manifest(table, labelled=False, columns=("a", "c"), categories=("c",))
+
+
+def test_a_table_without_anything_to_train_on(tmp_path):
+    with pytest.raises(DataError, match=r"no column to train on: .* it has id, when, label\. .*--text"):
+        any_kind(tmp_path / "x.csv", "id,when,label", "1,2024-01-01,x")

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -6,7 +7,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from tests.data.own_files import class_folders, picture
 from tnlpad.data.own import open_dataset
-from tnlpad.data.own.objects import holds_labels, open_samples
+from tnlpad.data.own.objects import arrow_table, holds_labels, open_samples
 from tnlpad.errors import DataError
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
@@ -284,3 +285,89 @@ def test_arrays_have_no_column_of_labels():
 def test_names_of_classes_may_be_the_labels():
     own = open_samples(IMAGES, np.array(["dog", "cat"])[LABELS], class_names=["cat", "dog"])
     assert own.shape == open_samples(IMAGES, 1 - LABELS, class_names=["cat", "dog"]).shape
+
+
+TEXTS = ["a fine film", "what a bore", None, "我喜欢 🎬"]
+
+
+def column_of_pandas(texts):
+    return pytest.importorskip("pandas").Series(texts)
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda texts: np.array(texts, object), column_of_pandas])
+def test_texts_in_memory(make):
+    own = open_samples(make(TEXTS), ["x", "y", "x", "y"], class_names=["y", "x"], group=[1, 1, 2, 3])
+    assert (own.kind, own.texts) == ("text", ("a fine film", "what a bore", "", "我喜欢 🎬"))
+    assert (own.class_names, own.labels.tolist()) == (("y", "x"), [1, 0, 1, 0])
+    assert own.notes == ("1 of 4 texts are empty.",)
+    assert own.groups[0] == own.groups[1] != own.groups[2]
+    assert (own.shape.kind, own.shape.channels) == ("text", 1)
+    assert open_samples(make(TEXTS), labelled=False, text="comment").texts == own.texts
+
+
+def test_texts_have_the_same_name_in_memory_and_in_a_file(tmp_path):
+    (tmp_path / "x.csv").write_text("text,label\na fine film,x\nwhat a bore,y\n")
+    own = open_samples(TEXTS[:2], ["x", "y"])
+    assert own.shape == open_dataset(tmp_path / "x.csv", text="text").shape
+
+
+def mixed_frame():
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(
+        {
+            "age": [1, None, 3, 4, 5, 6],
+            "vip": [True, False, True, False, True, True],
+            "city": ["Rome", "Oslo", None, "Rome", "Oslo", "Rome"],
+            "kind": pd.Categorical(list("aabbab")),
+            "label": list("xyxyxy"),
+            "who": list("112233"),
+        }
+    )
+
+
+def test_a_pandas_table_with_gaps_and_categories():
+    own = open_samples(mixed_frame(), numbers_only=False, group="who")
+    assert (own.kind, own.columns, own.problems) == ("table", ("age", "vip", "city", "kind"), ())
+    assert own.table.categories[0] == ["Rome", "Oslo", None, "Rome", "Oslo", "Rome"]
+    assert own.table.numbers[:, 1].tolist() == [1, 0, 1, 0, 1, 1]
+    assert len(set(own.groups)) == 3
+    before = open_samples(mixed_frame(), group="who")
+    assert (before.kind, before.columns, len(before.ids)) == ("features", ("age", "vip"), 5)
+
+
+def test_a_column_of_text_in_a_pandas_table():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"review": TEXTS[:2] + TEXTS[3:], "stars": [5, 1, 4]})
+    own = open_samples(frame, ["x", "y", "x"], numbers_only=False)
+    assert (own.kind, own.text_column) == ("text", "review")
+    assert open_samples(frame, ["x", "y", "x"], ignored=["review"], numbers_only=False).columns == ("stars",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group": [1]}, "2 samples and 1 groups"),
+        ({"group": "who"}, "group='who': a list has no such column"),
+        ({"text": "body"}, "text='body': a list has no such column"),
+        ({"labels": ["x"]}, "2 samples and 1 labels"),
+    ],
+)
+def test_options_that_do_not_fit_texts(options, message):
+    with pytest.raises(DataError, match=message):
+        open_samples(TEXTS[:2], **({"labels": ["x", "y"]} | options))
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_what_was_in_memory_is_the_same_when_it_is_read_again(tmp_path, parts):
+    frame = mixed_frame().assign(label=[1, 0, 1, 0, 1, None])
+    if parts:
+        frame["split"] = ["test", "train", "val", "train", "train", "train"]
+    table = open_samples(frame, class_names=["no", "yes"], ignored=["who"], numbers_only=False)
+    texts = open_samples(TEXTS, ["x", "y", "x", "y"])
+    for name, own, options in (
+        ("table", table, {"columns": table.columns, "categories": table.table.category_columns}),
+        ("texts", texts, {"text": "text"}),
+    ):
+        (tmp_path / name).mkdir()
+        pq.write_table(arrow_table(own), tmp_path / name / "data.parquet")
+        assert open_dataset(tmp_path / name, **options).shape == own.shape

@@ -221,3 +221,45 @@ def test_folders_that_are_classes_have_no_column(tmp_path):
 def test_capitals_in_the_end_of_a_name_do_not_matter(tmp_path):
     (tmp_path / "X.CSV").write_text("a,label\n1,x\n2,y\n")
     assert open_dataset(tmp_path / "X.CSV").columns == ("a",)
+
+
+def test_text_and_groups_are_columns(tmp_path):
+    class_folders(tmp_path / "data")
+    rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1], patient=["a", "b", "a"])
+    with pytest.raises(DataError, match=r"--text body: .* is not a table with a column of text"):
+        open_dataset(tmp_path / "data", text="body")
+    with pytest.raises(DataError, match=r"--group who: .* has no columns"):
+        open_dataset(tmp_path / "data", group="who")
+    with pytest.raises(DataError, match="no array 'who', named by --group; it has features, labels, patient"):
+        open_dataset(rows, group="who")
+    own = open_dataset(rows, group="patient")
+    assert (own.groups[0], own.group_column) == (own.groups[2], "patient")
+    assert own.shape == open_dataset(rows).shape
+
+
+def test_numbers_without_gaps_keep_their_name_however_they_are_read(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,label\n1,true,x\n2.5,false,y\n3,true,x\n")
+    before, now = (open_dataset(tmp_path / "x.csv", numbers_only=only) for only in (True, False))
+    assert (now.kind, now.shape) == ("features", before.shape)
+    assert now.shape.name == "own-7cc223507d"  # as in version 0.1
+
+
+def test_rows_keep_their_order_and_no_row_is_left_out_for_a_gap(tmp_path):
+    lines = ["1,red,x", ",blue,y", "3,,", "4,red,x", "5,blue,y"]
+    (tmp_path / "x.csv").write_text("\n".join(["a,colour,label", *lines]))
+    own = open_dataset(tmp_path / "x.csv", numbers_only=False)
+    assert (own.kind, own.ids, own.labels.tolist()) == ("table", ("0", "1", "3", "4"), [0, 1, 0, 1])
+    assert own.table.categories == (["red", "blue", "red", "blue"],)
+    assert (own.shape.kind, own.shape.channels, own.shape.samples) == ("table", 2, 4)
+    assert [each.reason for each in own.problems] == ["the label is missing"]
+    (tmp_path / "x.csv").write_text("\n".join(["a,colour,label", "1,red,x", ",red,y", *lines[2:]]))
+    assert open_dataset(tmp_path / "x.csv", numbers_only=False).shape.fingerprint != own.shape.fingerprint
+
+
+def test_numbers_beside_paths_have_pictures(tmp_path):
+    class_folders(tmp_path)
+    lines = ["cat/0.png,1,x", "cat/1.png,2,", "cat/9.png,3,y"]
+    (tmp_path / "x.csv").write_text("\n".join(["path,a,label", *lines]))
+    own = open_dataset(tmp_path / "x.csv", images=tmp_path, numbers_only=False)
+    assert (own.kind, own.columns, own.files) == ("features", ("a",), None)
+    assert own.paths == (str(tmp_path / "cat" / "0.png"), None)

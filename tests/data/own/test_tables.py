@@ -1,9 +1,21 @@
+import datetime
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tnlpad.data.own.tables import TextForm, arrow_columns, joined, parquet_file, parquet_table, read_csv
+from tnlpad.data.own.tables import (
+    TextForm,
+    arrow_columns,
+    joined,
+    parquet_file,
+    parquet_table,
+    read_csv,
+    read_jsonl,
+    read_workbook,
+)
 from tnlpad.errors import DataError
 
 
@@ -167,3 +179,83 @@ def test_a_file_that_is_damaged_in_the_middle(tmp_path):
 def test_values_that_python_cannot_hold(column):
     with pytest.raises(DataError, match=r"table: a value in column 'a' cannot be read: .* Correct it"):
         arrow_columns(pa.table({"a": column}), "table")
+
+
+def test_a_json_object_per_line(tmp_path):
+    lines = [
+        '{"text": "Käse", "n": 1, "e": [1, 2]}',
+        "",
+        '{"n": null, "text": "b", "more": true}',
+        '{"text": "\\ud800"}',
+    ]
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        columns = read_jsonl(written(tmp_path / "x.jsonl", "\n".join(lines), encoding))
+        assert columns == {
+            "text": ["Käse", "b", "?"],
+            "n": [1, None, None],
+            "e": [[1, 2], None, None],
+            "more": [None, True, None],
+        }
+        assert columns["n"].lines == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: each line must be a JSON object"),
+        ('{"a": 1}\n{"a": 2', r"x\.jsonl, line 2: this is not JSON"),
+        ("[1]", "line 1: this is a JSON list, not an object"),
+        ("[" * 100_000, "line 1: this is not JSON"),
+        ('{"a": 1, " a": 2}', "line 1: two fields have the same name"),
+    ],
+)
+def test_lines_that_are_no_json_objects(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_jsonl(written(tmp_path / "x.jsonl", text))
+
+
+def test_json_lines_in_an_unknown_encoding(tmp_path):
+    with pytest.raises(DataError, match=r"not a text file in UTF-8 .*Save it as UTF-8"):
+        read_jsonl(written(tmp_path / "x.jsonl", '{"a": "Käse"}', "latin-1"))
+
+
+def workbook(path, *sheets):
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed: pip install 'tnlpad[tables]'")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"sheet {number}")
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_the_first_sheet_of_a_workbook(tmp_path):
+    day = datetime.datetime(2024, 1, 2)
+    rows = [[], ["a", " label ", "day", None], [1.5, "x", day], [], [None, "y", day, " "], [3, "=1+1", None]]
+    columns, notes = read_workbook(workbook(tmp_path / "x.xlsx", rows, [["other"]]))
+    assert columns == {"a": [1.5, None, 3], "label": ["x", "y", None], "day": [day, day, None]}
+    assert columns["a"].lines == [3, 5, 6]
+    assert notes == ("of the workbook, the sheet 'sheet 0' is read, not sheet 1.",)
+
+
+def test_workbooks_that_cannot_be_read(tmp_path, monkeypatch):
+    with pytest.raises(DataError, match="is empty: the first row of its first sheet"):
+        read_workbook(workbook(tmp_path / "x.xlsx", []))
+    with pytest.raises(DataError, match="two columns of the same name"):
+        read_workbook(workbook(tmp_path / "x.xlsx", [["a", "a"], [1, 2]]))
+    with pytest.raises(DataError, match=r"x\.xlsx cannot be read as an \.xlsx file: .*Save it again, or as CSV"):
+        read_workbook(written(tmp_path / "x.xlsx", "a,label"))
+    with pytest.raises(DataError, match="cannot be read"):
+        read_workbook(tmp_path / "nowhere.xlsx")
+    path = workbook(tmp_path / "y.xlsx", [["a"], [1]])
+    monkeypatch.setattr("tnlpad.data.own.tables.MAX_WORKBOOK_BYTES", 1000)
+    with pytest.raises(DataError, match=r"unpacks to [\d,]+ bytes, more than 1,000"):
+        read_workbook(path)
+
+
+def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(DataError, match=r"openpyxl, .* is not installed: pip install 'tnlpad\[tables\]'. Or .* CSV"):
+        read_workbook(tmp_path / "x.xlsx")

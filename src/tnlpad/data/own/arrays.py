@@ -15,8 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.files import readable_as
-from tnlpad.data.own.columns import features_of, require_different
-from tnlpad.data.own.dataset import PARTS, Listing, Part, ReadOptions, given_ids, numbered_columns, part_named
+from tnlpad.data.own.columns import features_of, listed, require_different
+from tnlpad.data.own.dataset import (
+    PARTS,
+    Listing,
+    Part,
+    ReadOptions,
+    given_ids,
+    groups_of,
+    numbered_columns,
+    part_named,
+)
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.errors import DataError
 
@@ -39,6 +48,7 @@ def listing_of_arrays(
     parts: Sequence[Part] | None = None,
     class_names: tuple[str, ...] | None = None,
     notes: tuple[str, ...] = (),
+    groups: Sequence[str] | None = None,
 ) -> Listing:
     """List the samples of one array or several, such as one per part, with as many arrays or lists of labels."""
     pieces = [_samples(array, where) for array in content]
@@ -57,6 +67,7 @@ def listing_of_arrays(
         columns=numbered_columns(samples.shape[1]) if samples.ndim == 2 else (),
         class_names=class_names,
         notes=notes,
+        groups=groups,
     )
 
 
@@ -129,6 +140,7 @@ def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
         where=path,
         ids=_ids(arrays, usable, path),
         parts=_parts(arrays, usable, path),
+        groups=_groups(arrays, usable, path, options) if labelled else None,
         class_names=tuple(map(str, names)) if names is not None else None,
         notes=tuple(f"the samples of {part} have no labels and are left out." for part in pieces if part not in usable),
     )
@@ -218,6 +230,16 @@ def _parts(arrays: Arrays, pieces: Pieces, path: Path) -> list[Part] | None:
         return [part or "train" for part, piece in pieces.items() for _ in range(len(piece.content))]
     given = _column(arrays, SPLITS, len(pieces[None].content), path)
     return None if given is None else [part_named(value, path) for value in given]
+
+
+def _groups(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) -> list[str] | None:
+    if options.group is None:
+        return None
+    count = sum(len(piece.content) for piece in pieces.values())
+    given = _column(arrays, (re.escape(options.group),), count, path)
+    if given is None:
+        raise DataError(f"{path} has no array {options.group[:80]!r}, named by --group; it has {listed(arrays)}.")
+    return groups_of(given)
 
 
 def _with_names(

@@ -1,7 +1,8 @@
 """Find the columns of a table by the names that people use, and convert features to numbers.
 
 A column with at least one number is a feature. Its other values must be numbers or missing, so that typing errors are
-reported. Columns without any number, such as names or dates, are not trained on.
+reported. Columns without any number, such as names or dates, are not trained on; `column_kinds` takes categories too.
+In a CSV file whose separator is not the comma, a comma may be the decimal mark of a column.
 """
 
 import math
@@ -34,15 +35,23 @@ LABEL_ENDINGS = (
 FRACTION = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
 NUMBER_TOKENS = dict.fromkeys(("", *NULL_TOKENS), math.nan) | {"true": 1.0, "false": 0.0}
 OTHER_NUMBER_FORMAT = re.compile(r"[+-]?[\d.,'\s]*\d\s*[%€$£]?")  # such as 1,5 or 1 000 or 12 %
+DECIMAL_COMMA = re.compile(r"[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+(?:e[+-]?\d+)?", re.IGNORECASE)  # 1,5 and 1.234,5
+COMMA_OR_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,500 may be 1.5 or 1500 …
+POINT_OR_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")  # … and so may 1.500
 MIN_ROWS_COUNTED = 10  # below that, a column that counts the rows may be a coincidence
 
 
-class TextColumn(list[str]):
-    """A column of a CSV file; `lines` has the number of the line of each value, counted from 1."""
+class TextColumn(list[Any]):
+    """A column of a text file.
 
-    def __init__(self, lines: Sequence[int]) -> None:
+    Args:
+        lines: Number of the line of each value, counted from 1.
+        may_have_commas: Whether a comma within a number can be its decimal mark.
+    """
+
+    def __init__(self, lines: Sequence[int], *, may_have_commas: bool = False) -> None:
         super().__init__()
-        self.lines = lines
+        self.lines, self.may_have_commas = lines, may_have_commas
 
 
 def find_column(known: Sequence[str], columns: Iterable[str]) -> str | None:
@@ -60,6 +69,15 @@ def label_column(given: str | None, columns: Iterable[str], where: Path, *, labe
     if found is None and labelled:
         missing = "`label`" if given is None else repr(given[:80])
         raise DataError(f"{where} has no column {missing}; it has {listed(names)}. {_label_advice(names)}")
+    return found
+
+
+def named_column(given: str, option: str, columns: Iterable[str], where: Path) -> str:
+    """Return the column that an option names; raise DataError if there is none."""
+    names = list(columns)
+    found = _column_named(given, names)
+    if found is None:
+        raise DataError(f"{where} has no column {given[:80]!r}, named by {option}; it has {listed(names)}.")
     return found
 
 
@@ -126,14 +144,15 @@ def features_of(table: Table, where: Path, wanted: Sequence[str] = ()) -> Featur
 
     With `wanted`, exactly these columns are features.
     """
-    columns = _require_wanted(table, where, wanted) if wanted else _numeric_columns(table, where)
+    columns = require_wanted(table, where, wanted) if wanted else _numeric_columns(table, where)
     if not columns:
         return None
+    refuse_thousands(table, columns, where)
     numbers = np.stack([numbers_of(table[name], name, where) for name in columns], axis=1)
     used = set(columns)
     unused = [name for name in table if name not in used]
     if wanted:
-        notes = [f"columns that this run was not trained on are ignored: {_quoted(unused)}."] if unused else []
+        notes = [f"columns that this run was not trained on are ignored: {quoted(unused)}."] if unused else []
     else:
         notes = [*_unused_notes(unused), *_feature_notes(columns, numbers)]
     return Features(columns=tuple(columns), numbers=numbers, notes=tuple(notes))
@@ -143,7 +162,7 @@ def holds_numbers(values: Any) -> bool:
     """Whether at least one value is a number in any format; also true for an empty column."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return True
-    return len(values) == 0 or any(map(_is_number, values))
+    return len(values) == 0 or any(map(is_number, values))
 
 
 def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
@@ -151,26 +170,71 @@ def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         numbers = values.astype(np.float64)
     else:
+        with_commas = has_decimal_commas(values)
+        if with_commas:
+            _refuse_either(values, name, where, COMMA_OR_THOUSANDS, ",")
         numbers = np.empty(len(values), dtype=np.float64)
         for row, value in enumerate(values):
             try:
-                numbers[row] = _to_float(value)
+                numbers[row] = _comma_to_float(value) if with_commas else _to_float(value)
             except (TypeError, ValueError) as error:
-                line = values.lines[row] if isinstance(values, TextColumn) else None
-                place = f"row {row} (counted from 0)" if line is None else f"line {line}"
+                mark = "decimal comma as in other rows" if with_commas else "decimal point"
                 raise DataError(
-                    f"{where}, {place}: {str(value)[:80]!r} in column {name[:80]!r} is not a number. Correct it "
-                    f"(decimal point; empty if missing), encode the column, or exclude it: {_how_to_ignore(name)}."
+                    f"{where}, {place_of(values, row)}: {str(value)[:80]!r} in column {name[:80]!r} is not a number. "
+                    f"Correct it ({mark}; empty if missing), encode the column, or exclude it: {how_to_ignore(name)}."
                 ) from error
     with np.errstate(over="ignore"):
         return numbers.astype(np.float32)
 
 
-def _is_number(value: Any) -> bool:
+def has_decimal_commas(values: Any) -> bool:
+    """Whether the comma is the decimal mark of a column: it occurs in a number, and the column may have it."""
+    if not isinstance(values, TextColumn) or not values.may_have_commas:
+        return False
+    return any("," in value and DECIMAL_COMMA.fullmatch(value.strip()) for value in values if isinstance(value, str))
+
+
+def refuse_thousands(table: Table, columns: Iterable[str], where: Path) -> None:
+    """Raise DataError where a point may separate thousands, since other columns have decimal commas."""
+    names = list(columns)
+    if any(has_decimal_commas(table[name]) for name in names):
+        for name in names:
+            if isinstance(table[name], TextColumn) and not has_decimal_commas(table[name]):
+                _refuse_either(table[name], name, where, POINT_OR_THOUSANDS, ".")
+
+
+def _refuse_either(values: Any, name: str, where: Path, either: re.Pattern[str], mark: str) -> None:
+    """Raise DataError if the mark may separate thousands in every number that has it."""
+    marked = [(row, value.strip()) for row, value in enumerate(values) if isinstance(value, str) and mark in value]
+    if marked and all(either.fullmatch(text) for _, text in marked):
+        row, text = marked[0]
+        parts = text.split(mark)
+        raise DataError(
+            f"{where}, {place_of(values, row)}: {text[:80]!r} in column {name[:80]!r} may mean {'.'.join(parts)} or "
+            f"{''.join(parts)}. Write numbers without a separator of thousands, and with a decimal point."
+        )
+
+
+def place_of(values: Any, row: int) -> str:
+    """Return where a value of a column is, for messages."""
+    return f"line {values.lines[row]}" if isinstance(values, TextColumn) else f"row {row} (counted from 0)"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number in any format."""
     try:
         return not math.isnan(_to_float(value))
     except (TypeError, ValueError):
         return isinstance(value, str) and OTHER_NUMBER_FORMAT.fullmatch(value.strip()) is not None
+
+
+def _comma_to_float(value: Any) -> float:
+    """Convert a number in a column with decimal commas, where points can only separate thousands."""
+    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
+        return float(value.strip().replace(".", "").replace(",", "."))
+    if isinstance(value, str) and "." in value:
+        raise ValueError(value)
+    return _to_float(value)
 
 
 def _to_float(value: Any) -> float:
@@ -188,23 +252,29 @@ def _to_float(value: Any) -> float:
 
 
 def _numeric_columns(table: Table, where: Path) -> Sequence[str]:
-    candidates = [name for name in table if not _is_index_or_label(name)]
+    candidates = [name for name in table if not is_index_or_label(name)]
     numeric = [name for name in candidates if holds_numbers(table[name])]
     other = set(candidates) - set(numeric)
     for name in (name for name in candidates if name in other):
-        texts = [str(value) for value in table[name] if value is not None and str(value).strip()]
-        if texts and all(map(is_image_name, texts)):
-            raise DataError(f"{where}: column {name[:80]!r} holds names of image files: call it `path`, or remove it.")
+        refuse_image_names(table[name], name, where)
     return numeric
 
 
-def _is_index_or_label(name: str) -> bool:
+def refuse_image_names(values: Any, name: str, where: Path) -> None:
+    """Raise DataError if a column holds names of image files."""
+    texts = [str(value) for value in values if value is not None and str(value).strip()]
+    if texts and all(map(is_image_name, texts)):
+        raise DataError(f"{where}: column {name[:80]!r} holds names of image files: call it `path`, or remove it.")
+
+
+def is_index_or_label(name: str) -> bool:
     """Whether a column numbers the rows or holds other labels, which would give away the one to learn."""
     word = _normal(name)
     return word in (*LABEL_COLUMNS, *OTHER_LABEL_COLUMNS) or INDEX_COLUMN.fullmatch(word) is not None
 
 
-def _require_wanted(table: Table, where: Path, wanted: Sequence[str]) -> Sequence[str]:
+def require_wanted(table: Table, where: Path, wanted: Sequence[str]) -> Sequence[str]:
+    """Return the columns that a run was trained on; raise DataError if one is missing."""
     missing = [name for name in wanted if name not in table]
     if missing:
         others = f" (and {len(missing) - 1:,} others)" if len(missing) > 1 else ""
@@ -217,39 +287,46 @@ def _require_wanted(table: Table, where: Path, wanted: Sequence[str]) -> Sequenc
 
 def _unused_notes(names: Sequence[str]) -> list[str]:
     notes = []
-    if others := [name for name in names if _is_index_or_label(name)]:
-        notes.append(f"columns with row numbers or other labels are not trained on: {_quoted(others)}.")
-    if texts := [name for name in names if not _is_index_or_label(name)]:
+    if others := [name for name in names if is_index_or_label(name)]:
+        notes.append(f"columns with row numbers or other labels are not trained on: {quoted(others)}.")
+    if texts := [name for name in names if not is_index_or_label(name)]:
         notes.append(
-            f"columns without numbers are not trained on: {_quoted(texts)}. Encode them as numbers if they say "
+            f"columns without numbers are not trained on: {quoted(texts)}. Encode them as numbers if they say "
             "something about the classes."
         )
     return notes
 
 
-def _feature_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[str]:
-    notes = []
+def counter_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[str]:
+    """Return a remark on columns that count the rows."""
     # In a table that is sorted by class, the number of a row gives away its label.
     counters = [name for name, each in zip(columns, numbers.T, strict=True) if (np.diff(each) == 1).all()]
     if counters and len(numbers) >= MIN_ROWS_COUNTED:
         said = "column {} looks like a row number and is used as a feature. Exclude it unless it is meaningful"
         if len(counters) > 1:
             said = "columns {} look like row numbers and are used as features. Exclude them unless they are meaningful"
-        notes.append(f"{said.format(_quoted(counters))}: {_how_to_ignore(*counters)}.")
+        return [f"{said.format(quoted(counters))}: {how_to_ignore(*counters)}."]
+    return []
+
+
+def _feature_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[str]:
+    notes = counter_notes(columns, numbers)
     missing = ~np.isfinite(numbers)
     if missing.any():
         worst = int(missing.sum(0).argmax())  # a column that is mostly empty removes most rows
         notes.append(
             f"{missing.any(1).sum():,} of {len(numbers):,} rows lack a number and are left out, "
             f"{missing[:, worst].sum():,} of them because of {columns[worst][:80]!r}: fill in what is missing, or "
-            f"leave the column out: {_how_to_ignore(columns[worst])}."
+            f"leave the column out: {how_to_ignore(columns[worst])}."
         )
     return notes
 
 
-def _how_to_ignore(*names: str) -> str:
+def how_to_ignore(*names: str) -> str:
+    """Return the option that excludes columns."""
     return f"{' '.join(f'--ignore {shlex.quote(name[:80])}' for name in names)} (ignore= in Python)"
 
 
-def _quoted(names: Sequence[str]) -> str:
+def quoted(names: Sequence[str]) -> str:
+    """Format column names in quotes; of many, the first and the last."""
     return listed([repr(name[:80]) if name else "one without a name" for name in names])

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.own.labels import Label
+from tnlpad.data.own.mixed import MixedTable
 from tnlpad.data.pixels import ImageInfo
 from tnlpad.errors import DataError
 from tnlpad.types import Index, Labels
 
-Kind = Literal["images", "files", "features"]
+Kind = Literal["images", "files", "features", "text", "table"]
 Part = Literal["train", "validation", "test"]
 # Names that people give to the parts of a dataset.
 PARTS: dict[str, Part] = {
@@ -30,6 +31,7 @@ PARTS: dict[str, Part] = {
 }
 Encoded = str | bytes  # path of an image file, or its content
 IN_MEMORY = Path("data")  # name of in-memory data in messages: that of the argument
+NUMBERS_ONLY = True  # default of `ReadOptions.numbers_only`
 NAME_PREFIX = "own-"
 NAME_DIGITS = 10
 
@@ -41,14 +43,23 @@ class ReadOptions:
     Args:
         label: Label column of a table, or label array of an .npz file (default: one with a usual name).
         labelled: Whether samples must have labels. If not, labels are not read.
-        columns: Features to read from a table, ignoring all other columns (default: every numeric column).
-        ignored: Columns of a numeric table to skip.
+        columns: Features to read from a table, ignoring all other columns (default: every column that can be used).
+        categories: Those of `columns` that are categories. With it, the table is of kind "table".
+        ignored: Columns of a table to skip.
+        text: Text column of a table (default: one with a usual name, or the only column of free text).
+        group: Column whose equal values mark samples that belong together. It is not trained on.
+        numbers_only: Whether to train on numbers alone: text and categories are not used, rows with gaps are left out,
+            and a table with paths is one of images.
     """
 
     label: str | None = None
     labelled: bool = True
     columns: Sequence[str] = ()
+    categories: Sequence[str] | None = None
     ignored: Sequence[str] = ()
+    text: str | None = None
+    group: str | None = None
+    numbers_only: bool = NUMBERS_ONLY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +72,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Listing:
-    """Samples that a reader found, with exactly one of files, images or features.
+    """Samples that a reader found, with exactly one of files, images, features, texts or table.
 
     Args:
         ids: Unique, and the same whenever the data are read.
@@ -70,7 +81,12 @@ class Listing:
         files: Images to decode.
         images: Decoded images: uint8, samples × channels × height × width.
         features: float32, samples × columns.
-        columns: Names of the features.
+        columns: Names of the features, or of the columns of the table.
+        texts: Texts; empty where there is none.
+        text_column: Column of the texts, if they were in a table.
+        table: Numbers with gaps, and categories.
+        groups: Name of each sample's group; samples of one group belong together.
+        pictures: Path of a picture of each sample that is trained on by other columns, or None.
         class_names: Names of the classes that whole-number labels count.
         problems: Samples left out so far.
         notes: Remarks for the owner of the data.
@@ -85,6 +101,11 @@ class Listing:
     images: NDArray[np.uint8] | None = None
     features: NDArray[np.float32] | None = None
     columns: tuple[str, ...] = ()
+    texts: Sequence[str] | None = None
+    text_column: str | None = None
+    table: MixedTable | None = None
+    groups: Sequence[str] | None = None
+    pictures: Sequence[str | None] | None = None
     class_names: tuple[str, ...] | None = None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
@@ -98,13 +119,13 @@ class DataShape:
 
     Args:
         fingerprint: SHA-256 of every sample's id, label, part and content. A run belongs to data with this fingerprint.
-        kind: Images in memory, images in files, or rows of features.
+        kind: Images in memory, images in files, rows of features, texts, or rows with gaps or categories.
         samples: Samples to train on or hold out.
         validation: Those of them in a validation part.
         test: Samples in a test part.
         classes: Number of classes.
-        channels: Channels of images, or columns of features.
-        height, width: Size of images in memory; median shorter side of image files; 1 for features.
+        channels: Channels of images, columns of features or of a table before encoding, 1 for texts.
+        height, width: Size of images in memory; median shorter side of image files; else 1.
     """
 
     fingerprint: str
@@ -135,6 +156,8 @@ class OwnDataset:
         image_info: Size, mode and digest of each image file.
         digests: Digest of every sample's content.
         ignored: Columns skipped on request.
+        group_column: Column of the groups, if given.
+        numbers_only: How the data were read; see `ReadOptions`.
     """
 
     source: Path
@@ -157,10 +180,19 @@ class OwnDataset:
     ignored: tuple[str, ...] = ()
     further: Any = None
     picture_column: str | None = None
+    texts: tuple[str, ...] | None = None
+    text_column: str | None = None
+    table: MixedTable | None = None
+    groups: tuple[str, ...] | None = None
+    group_column: str | None = None
+    pictures: tuple[str | None, ...] | None = None
+    numbers_only: bool = NUMBERS_ONLY
 
     @property
     def paths(self) -> tuple[str | None, ...]:
         """Path of each sample's own file, or None."""
+        if self.pictures is not None:
+            return self.pictures
         if self.files is None:
             return (None,) * len(self.ids)
         return tuple(each if isinstance(each, str) else None for each in self.files)
@@ -193,6 +225,12 @@ def given_ids(values: Iterable[Any], where: Path | str, *, must_differ: bool = T
             raise DataError(f"{where}: the id {name[:80]!r} occurs twice. Make ids different, or leave them out.")
         seen.add(name)
     return ids
+
+
+def groups_of(values: Iterable[Any]) -> list[str]:
+    """Return the name of each row's group; a row without a value is a group of its own."""
+    names = ["" if value is None else str(value).strip() for value in values]
+    return [f"={name}" if name else f"row {row}" for row, name in enumerate(names)]
 
 
 def unique(ids: Sequence[str]) -> list[str]:

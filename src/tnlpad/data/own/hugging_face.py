@@ -1,7 +1,7 @@
 """Read Hugging Face datasets on disk, as `save_to_disk` or the Hub writes them, and other Arrow tables of samples.
 
 Read with pyarrow, without the package `datasets`. Images are a column of image bytes, or a column of paths below the
-folder. Otherwise every column of numbers except the label is a feature. Text is not trained on here.
+folder. Otherwise text, numbers and categories are taken as from any other table.
 """
 
 import json
@@ -20,8 +20,9 @@ from tnlpad.data.own.columns import (
     find_column,
     label_column,
     listed,
+    named_column,
 )
-from tnlpad.data.own.dataset import PARTS, Encoded, Listing, Part, ReadOptions, given_ids, part_named
+from tnlpad.data.own.dataset import PARTS, Encoded, Listing, Part, ReadOptions, given_ids, groups_of, part_named
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.tables import arrow_columns, is_bytes, joined, parquet_file, parquet_table, validated, values_of
@@ -85,14 +86,16 @@ def listing_of_tables(
     """
     labelled = options.labelled
     table = joined(list(pieces.values()), where)
-    image = picture_column(table.schema, options.label, where) if not options.columns else None
+    other = options.columns or options.text is not None
+    image = picture_column(table.schema, options.label, where) if not other else None
     others = [name for name in table.column_names if name != image]
     # Without images, text is reported before a missing label.
     label = label_column(options.label, others, where, labelled=labelled and image is not None)
     names = _class_names(features, label)
     if image is None:
         return _listing_without_images(where, table, pieces, names, label, options)
-    free = [name for name in others if name != label]
+    group = named_column(options.group, "--group", others, where) if options.group and labelled else None
+    free = [name for name in others if name not in (label, group)]
     sample, split = (find_column(known, free) for known in (ID_COLUMNS, SPLIT_COLUMNS))
     if None in pieces and split is not None and labelled:
         pieces = _by_part(table, split, where)
@@ -109,7 +112,8 @@ def listing_of_tables(
         files=Pictures(table.column(image), follow_paths),
         class_names=names,
         notes=(note,) if unused else (),
-        further=table.select(kept) if kept else None,
+        groups=groups_of(values_of(table, group, where)) if group is not None else None,
+        further=table.select([*kept, group] if group is not None else kept) if kept or group is not None else None,
         picture_column=image,
     )
 
@@ -142,7 +146,8 @@ def _listing_without_images(
     found = arrow_columns(table, where)
     text = found.get("text")
     is_text = isinstance(text, list) and any(isinstance(value, str) for value in text[:100])
-    if not options.columns and label != "text" and is_text:
+    numbers_only = options.numbers_only and options.text is None and not options.columns
+    if numbers_only and label != "text" and is_text:
         raise DataError(f"{where} holds text, which this command does not train on: see examples/text.py.")
     listing = listing_of(found, where, where, options, ids=_ids(pieces), parts=_parts(pieces))
     return replace(listing, labels=[_label(value, names, where) for value in listing.labels], class_names=names)

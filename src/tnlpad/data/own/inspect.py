@@ -41,7 +41,10 @@ class Inspection:
         parts: Number of samples per part.
         sizes: Number of images per width and height, the most frequent first.
         modes: Number of images per mode, as Pillow names them.
-        columns: Names of features.
+        columns: Names of features, or of the columns of a table.
+        categories: Those of them that are categories.
+        text_column: Column of the texts, if they were in a table.
+        groups: Number of groups; None if none were given.
         left_out: Samples that cannot be used.
         duplicates: Groups of samples of the same content, contradicting labels first.
         notes: Further remarks.
@@ -56,6 +59,9 @@ class Inspection:
     sizes: dict[tuple[int, int], int]
     modes: dict[str, int]
     columns: tuple[str, ...]
+    categories: tuple[str, ...]
+    text_column: str | None
+    groups: int | None
     left_out: tuple[Problem, ...]
     duplicates: tuple[Duplicates, ...]
     notes: tuple[str, ...]
@@ -104,6 +110,9 @@ class Inspection:
             "sizes": [{"width": w, "height": h, "samples": count} for (w, h), count in self.sizes.items()],
             "modes": self.modes,
             "columns": list(self.columns),
+            "categories": list(self.categories),
+            "text_column": self.text_column,
+            "groups": self.groups,
             "imbalance": self.imbalance,
             "classes_of_one_sample": list(self.single),
             "classes_without_samples": list(self.empty),
@@ -142,6 +151,9 @@ def inspect(own: OwnDataset) -> Inspection:
         sizes=_sizes(own),
         modes=dict(Counter(each.mode for each in own.image_info or ()).most_common()),
         columns=own.columns,
+        categories=own.table.category_columns if own.table is not None else (),
+        text_column=own.text_column,
+        groups=len(set(own.groups)) if own.groups is not None else None,
         left_out=own.problems,
         duplicates=_duplicates(own),
         notes=own.notes,

@@ -1,14 +1,25 @@
-"""Read a table with a row per sample: `path,label[,id,split]` for images, or columns of numbers and a label.
+"""Read a table with a row per sample: images by their paths, texts, or numbers and categories; with a label.
 
-Paths are relative to the table's folder, or to a given one, and must not lead out of it.
+Paths are relative to the table's folder, or to a given one, and must not lead out of it. Where a table has paths and
+numbers of the same samples, the numbers are trained on and the paths lead to pictures to show.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tnlpad.data.own.column_kinds import (
+    IMAGE_FACTS,
+    Content,
+    content_of,
+    kinds_of,
+    text_column,
+    text_notes,
+    texts_of,
+    wanted_content,
+)
 from tnlpad.data.own.columns import (
     ID_COLUMNS,
     PATH_COLUMNS,
@@ -18,16 +29,19 @@ from tnlpad.data.own.columns import (
     find_column,
     label_column,
     listed,
+    named_column,
     without,
 )
-from tnlpad.data.own.dataset import Listing, Part, Problem, ReadOptions, given_ids, part_named, unique
+from tnlpad.data.own.dataset import Listing, Part, Problem, ReadOptions, given_ids, groups_of, part_named, unique
 from tnlpad.data.own.folder import reason_not_below
 from tnlpad.data.own.labels import Label, label_as_given
-from tnlpad.data.own.tables import TextForm, arrow_columns, parquet_table, read_csv
+from tnlpad.data.own.tables import TextForm, arrow_columns, parquet_table, read_csv, read_jsonl, read_workbook
 from tnlpad.errors import DataError
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
-SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+JSON_SUFFIXES = (".jsonl", ".ndjson")
+WORKBOOK_SUFFIX = ".xlsx"
+SUFFIXES = (*TEXT_SUFFIXES, *JSON_SUFFIXES, WORKBOOK_SUFFIX, ".parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,31 +52,45 @@ class Roles:
     path: str | None
     id: str | None
     split: str | None
+    group: str | None = None
 
 
 def read_manifest(path: Path, images: Path | None = None, options: ReadOptions = ReadOptions()) -> Listing:
     """Read the samples of a file with one of SUFFIXES; `images` is the folder of its paths."""
-    table, _ = read_table(path)
+    table, _, notes = _read(path)
     table = {name: table[name] for name in without(options.ignored, table, path)}
     if images is not None and find_column(PATH_COLUMNS, table) is None:
         raise DataError(f"--images {images}: {path} has no column of paths. Leave --images out.")
-    return listing_of(table, path, images or path.parent, options)
+    listing = listing_of(table, path, images or path.parent, options)
+    return replace(listing, notes=(*notes, *listing.notes))
 
 
 def read_table(path: Path) -> tuple[Table, TextForm]:
     """Return the columns of a file, and the form in which to write a CSV file like it."""
-    if path.suffix.lower() == ".parquet":
-        return arrow_columns(parquet_table(path), path), TextForm()
-    return read_csv(path)
+    table, form, _ = _read(path)
+    return table, form
+
+
+def _read(path: Path) -> tuple[Table, TextForm, tuple[str, ...]]:
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return arrow_columns(parquet_table(path), path), TextForm(), ()
+    if suffix in JSON_SUFFIXES:
+        return read_jsonl(path), TextForm(), ()
+    if suffix == WORKBOOK_SUFFIX:
+        table, notes = read_workbook(path)
+        return table, TextForm(), notes
+    return *read_csv(path), ()
 
 
 def roles_of(table: Table, where: Path, options: ReadOptions = ReadOptions()) -> Roles:
     """Find the columns that are not features."""
     label = label_column(options.label, table, where, labelled=options.labelled)
-    taken = {label, *options.columns}
+    group = named_column(options.group, "--group", table, where) if options.group and options.labelled else None
+    taken = {label, group, *options.columns}
     free = [name for name in table if name not in taken]
     path, sample, split = (find_column(known, free) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
-    return Roles(label=label, path=None if options.columns else path, id=sample, split=split)
+    return Roles(label=label, path=None if options.columns else path, id=sample, split=split, group=group)
 
 
 def ids_of(table: Table, roles: Roles, where: Path, *, must_differ: bool = True) -> Sequence[str]:
@@ -106,51 +134,103 @@ def listing_of(
         parts = [part_named(value, where) for value in table[roles.split]]
     if ids is None or roles.id is not None or roles.path is not None:
         ids = ids_of(table, roles, where, must_differ=labelled)
+    groups = groups_of(table[roles.group]) if roles.group is not None else None
+    samples = _Samples(ids=ids, labels=labels, parts=parts, groups=groups)
+    if options.numbers_only and options.text is None and options.categories is None:
+        return _list_numbers(table, roles, samples, folder, where, options)
+    return _list_any(table, roles, samples, folder, where, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Samples:
+    """All about the rows of a table except their content, as in `Listing`."""
+
+    ids: Sequence[str]
+    labels: Sequence[Label | None]
+    parts: Sequence[Part] | None
+    groups: Sequence[str] | None
+
+    def listing(self, **content: Any) -> Listing:
+        return Listing(ids=self.ids, labels=self.labels, parts=self.parts, groups=self.groups, **content)
+
+
+def _list_numbers(
+    table: Table, roles: Roles, samples: _Samples, folder: Path, where: Path, options: ReadOptions
+) -> Listing:
+    """List images by their paths or, in a table without paths, rows of numbers."""
     if roles.path is not None:
-        return _list_images(table[roles.path], ids, labels, parts, folder, where)
-    used = {roles.id} if options.columns else {roles.label, roles.id, roles.split}
+        return _list_images(table[roles.path], samples, folder, where)
+    used = {roles.id} if options.columns else {roles.label, roles.id, roles.split, roles.group}
     features = features_of({name: table[name] for name in table if name not in used}, where, options.columns)
     if features is None:
         raise DataError(
             f"{where} has neither a column `path` nor columns of numbers; it has {listed(table)}. Write `path,label` "
             "for images, or a label and columns of numbers; for text see examples/text.py."
         )
-    return Listing(
-        ids=ids,
-        labels=labels,
-        parts=parts,
-        features=features.numbers,
-        columns=features.columns,
-        notes=features.notes,
+    return samples.listing(features=features.numbers, columns=features.columns, notes=features.notes)
+
+
+def _list_any(
+    table: Table, roles: Roles, samples: _Samples, folder: Path, where: Path, options: ReadOptions
+) -> Listing:
+    """List texts, rows of numbers and categories, or images by their paths."""
+    used = {roles.id} if options.columns else {roles.label, roles.id, roles.split, roles.group, roles.path}
+    free = {name: table[name] for name in table if name not in used}
+    if options.columns:
+        return _with_content(samples, wanted_content(free, options.columns, options.categories, where))
+    given = named_column(options.text, "--text", free, where) if options.text is not None else None
+    kinds = kinds_of(free, where) if given is None else {}
+    if roles.path is not None and given is None:
+        numbers = [name for name, kind in kinds.items() if kind in ("number", "embedding")]
+        if not [name for name in numbers if name.strip().lower() not in IMAGE_FACTS]:
+            return _list_images(table[roles.path], samples, folder, where)
+    else:
+        text = text_column(free, kinds, given, where)
+        if text is not None:
+            texts = texts_of(free[text], text, where)
+            notes = text_notes(texts, text, free, given=given is not None)
+            return samples.listing(texts=texts, text_column=text, notes=tuple(notes))
+    content = content_of(free, kinds, where)
+    if content is None:
+        raise DataError(
+            f"{where} has no column to train on: neither `path`, nor text, numbers or categories; it has "
+            f"{listed(table)}. Name a column of text with --text (text= in Python)."
+        )
+    listing = _with_content(samples, content)
+    if roles.path is None:
+        return listing
+    note = (
+        f"the columns beside {roles.path!r} are trained on, and the pictures are shown. To train on the pictures, "
+        "exclude the columns of numbers with --ignore (ignore= in Python)."
     )
+    pictures = _pictures(table[roles.path], folder)
+    return replace(listing, pictures=pictures, notes=(note, *listing.notes))
+
+
+def _with_content(samples: _Samples, content: Content) -> Listing:
+    return samples.listing(features=content.features, table=content.table, columns=content.columns, notes=content.notes)
+
+
+def _pictures(paths: Sequence[Any], folder: Path) -> list[str | None]:
+    """Return the files of pictures to show; None where there is none below the folder."""
+    root = os.path.realpath(folder)
+    return [file if reason is None and os.path.isfile(file) else None for file, reason in _resolved(paths, root)]
 
 
 def _row_count(table: Table) -> int:
     return len(next(iter(table.values()), ()))
 
 
-def _list_images(
-    paths: Sequence[Any],
-    ids: Sequence[str],
-    labels: Sequence[Label | None],
-    parts: Sequence[Part] | None,
-    folder: Path,
-    where: Path,
-) -> Listing:
+def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: Path) -> Listing:
     root = os.path.realpath(folder)
     if not os.path.isdir(root):
         raise DataError(f"{folder} is not a folder. Name the one that the paths of {where} are relative to.")
     files: list[str] = []
     kept: list[int] = []
     problems: list[Problem] = []
-    for row, value in enumerate(paths):
-        file = _resolve(root, str(value or ""))
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
-            reason: str | None = "has no path"
-        else:
-            reason = reason_not_below(file, root)
+    for row, (file, reason) in enumerate(_resolved(paths, root)):
         if reason:
-            problems.append(Problem(id=ids[row], reason=reason))
+            problems.append(Problem(id=samples.ids[row], reason=reason))
         else:
             files.append(file)
             kept.append(row)
@@ -161,13 +241,25 @@ def _list_images(
             f"{where}: none of its {len(paths):,} paths can be used; {first}. Paths are relative to the folder of the "
             f"table, or to the one given with --images.{slashes}"
         )
+    parts, groups = samples.parts, samples.groups
     return Listing(
-        ids=[ids[row] for row in kept],
-        labels=[labels[row] for row in kept],
+        ids=[samples.ids[row] for row in kept],
+        labels=[samples.labels[row] for row in kept],
         parts=[parts[row] for row in kept] if parts is not None else None,
+        groups=[groups[row] for row in kept] if groups is not None else None,
         files=files,
         problems=tuple(problems),
     )
+
+
+def _resolved(paths: Sequence[Any], root: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the file of each path, and why it cannot be used, or None."""
+    for value in paths:
+        file = _resolve(root, str(value or ""))
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            yield file, "has no path"
+        else:
+            yield file, reason_not_below(file, root)
 
 
 def _resolve(root: str, path: str) -> str:

@@ -4,6 +4,7 @@ Arrays are taken as they are. Images of Pillow keep their sizes and are treated 
 """
 
 import io
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +16,19 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tnlpad.data.own.arrays import SHAPES, listing_of_arrays, one_label_each
+from tnlpad.data.own.column_kinds import as_text
 from tnlpad.data.own.columns import ID_COLUMNS, find_column, require_different, without
-from tnlpad.data.own.dataset import IN_MEMORY, Listing, OwnDataset, Part, ReadOptions, given_ids, part_named
+from tnlpad.data.own.dataset import (
+    IN_MEMORY,
+    NUMBERS_ONLY,
+    Listing,
+    OwnDataset,
+    Part,
+    ReadOptions,
+    given_ids,
+    groups_of,
+    part_named,
+)
 from tnlpad.data.own.hugging_face import in_order, listing_of_tables
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.open import dataset_of, open_dataset
@@ -34,40 +46,70 @@ def open_samples(
     class_names: Sequence[str] | None = None,
     labelled: bool = True,
     columns: Sequence[str] = (),
+    categories: Sequence[str] | None = None,
     ignored: Sequence[str] = (),
+    text: str | None = None,
+    group: str | Sequence[Any] | None = None,
+    numbers_only: bool = NUMBERS_ONLY,
 ) -> OwnDataset:
     """Open samples of any kind.
 
     Args:
-        data: A path as `open_dataset` takes it; an array or tensor of images or features; a list of images or arrays; a
-            pandas table; a torch `Dataset` of (image, label); a Hugging Face `Dataset` or `DatasetDict`.
+        data: A path as `open_dataset` takes it; an array or tensor of images or features; a list of images, arrays or
+            texts; a pandas table; a torch `Dataset` of (image, label); a Hugging Face `Dataset` or `DatasetDict`.
         labels: One per sample, if `data` does not hold them.
         label: Label column of a pandas table, a Hugging Face dataset, or the file at a path.
         ids: Names of the samples (default: their indices).
         class_names: Names of the labels 0, 1, 2 …
-        labelled, columns, ignored: As in `ReadOptions`.
+        group: Column of the groups as in `ReadOptions`, or a value per sample.
+        labelled, columns, categories, ignored, text, numbers_only: As in `ReadOptions`.
     """
-    options = ReadOptions(label=label, labelled=labelled, columns=columns, ignored=ignored)
+    options = ReadOptions(
+        label=label,
+        labelled=labelled,
+        columns=columns,
+        categories=categories,
+        ignored=ignored,
+        text=text,
+        group=group if isinstance(group, str) else None,
+        numbers_only=numbers_only,
+    )
+    groups = group if not isinstance(group, str) else None
     if holds_labels(data):
-        for name, value in (("labels", labels), ("ids", ids), ("class_names", class_names)):
+        for name, value in (("labels", labels), ("ids", ids), ("class_names", class_names), ("groups", groups)):
             if value is not None:
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
-        return open_dataset(Path(data), label=label, labelled=labelled, columns=columns, ignored=ignored)
-    if ignored and not _is_pandas(data):
-        raise DataError(f"ignore={ignored[0]!r}: {_kind(data)} is not a table of numbers. Leave it out.")
+        return open_dataset(Path(data), **vars(options))
+    _refuse_columns(data, options)
     names = tuple(str(name) for name in class_names) if class_names is not None else None
     if _is_hugging_face(data):
         listing = _list_hugging_face(data, options)
     elif _is_pandas(data):
         listing = replace(_list_pandas(data, labels, ids, options), class_names=names)
-    elif label is not None and labelled:
-        raise DataError(f"label={label!r}: {_kind(data)} has no such column. Give its labels as `labels`.")
     else:
         if _is_torch(data):
             data, labels, names = _gather(data, labelled)
         listing = _list_arrays(data, labels_of(labels) if labelled else None, ids, names)
-    return dataset_of(listing, IN_MEMORY, labelled=labelled)
+    if groups is not None:
+        count = len(listing.labels)
+        if len(groups) != count:
+            raise DataError(f"there are {count:,} samples and {len(groups):,} groups: give one per sample.")
+        listing = replace(listing, groups=groups_of(groups))
+    return replace(dataset_of(listing, IN_MEMORY, labelled=labelled), numbers_only=numbers_only)
+
+
+def _refuse_columns(data: Any, options: ReadOptions) -> None:
+    """Raise DataError if the options name columns of data without columns."""
+    if options.ignored and not _is_pandas(data):
+        raise DataError(f"ignore={options.ignored[0]!r}: {_kind(data)} is not a table of numbers. Leave it out.")
+    if _is_pandas(data) or _is_hugging_face(data) or not options.labelled:
+        return
+    if options.label is not None:
+        raise DataError(f"label={options.label!r}: {_kind(data)} has no such column. Give its labels as `labels`.")
+    for name, column in (("text", options.text), ("group", options.group)):
+        if column is not None:
+            raise DataError(f"{name}={column!r}: {_kind(data)} has no such column. Leave it out.")
 
 
 def holds_labels(data: Any) -> bool:
@@ -172,12 +214,27 @@ def _list_arrays(data: Any, labels: Any, ids: Sequence[Any] | None, class_names:
         given = [None] * len(data) if labels is None else one_label_each(labels, data, IN_MEMORY)
         files = [_as_png(each) for each in data]
         return Listing(ids=_ids(ids, len(data)), labels=given, files=files, class_names=class_names)
+    if (texts := _texts(data)) is not None:
+        given = [None] * len(texts) if labels is None else one_label_each(labels, texts, IN_MEMORY)
+        empty = sum(not text.strip() for text in texts)
+        notes = (f"{empty:,} of {len(texts):,} texts are empty.",) if empty else ()
+        return Listing(ids=_ids(ids, len(texts)), labels=given, texts=texts, class_names=class_names, notes=notes)
     array = _array_of(data)
     count = len(array) if array.ndim else 0
     if array.ndim and count == 0:
         raise DataError(f"{IN_MEMORY} holds no sample: its shape is {array.shape}.")
     pieces = [labels] if labels is not None else None
     return listing_of_arrays([array], pieces, where=IN_MEMORY, ids=_ids(ids, count), class_names=class_names)
+
+
+def _texts(data: Any) -> list[str] | None:
+    """Return a list, an array or a pandas column of texts, in which None is an empty one; None for other data."""
+    if not isinstance(data, (list, tuple)):
+        if getattr(data, "ndim", None) != 1 or not hasattr(data, "tolist") or hasattr(data, "detach"):
+            return None
+        data = _without_gaps(data).tolist()
+    texts = any(isinstance(each, str) for each in data) and all(each is None or isinstance(each, str) for each in data)
+    return [as_text(each) for each in data] if texts else None
 
 
 def _array_of(data: Any) -> NDArray[Any]:
@@ -222,3 +279,25 @@ def _as_png(image: Image.Image) -> bytes:
     converted = image if image.mode in PNG_MODES else image.convert("RGB")
     converted.save(content, "PNG", compress_level=1)
     return content.getvalue()
+
+
+def arrow_table(own: OwnDataset) -> Any:
+    """Return texts or rows of a table, with ids, labels and parts, as an Arrow table.
+
+    In a Parquet file in a folder, it is read by `open_dataset(folder, text=own.text_column or "text")`, or with
+    `columns` and `categories` of the table, and has the same fingerprint.
+    """
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {"id": list(own.ids)}
+    if own.texts is not None:
+        columns[own.text_column or "text"] = list(own.texts)
+    else:
+        assert own.table is not None, "texts or a table"
+        columns |= dict(zip(own.table.number_columns, own.table.numbers.T, strict=True))
+        words = zip(own.table.category_columns, own.table.categories, strict=True)
+        columns |= {name: pa.array(values, pa.large_string()) for name, values in words}
+    columns["label"] = own.labels
+    columns |= {"split": list(own.parts)} if own.parts is not None else {}
+    described = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
+    return pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(described)})

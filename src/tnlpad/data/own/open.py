@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.own.arrays import read_npz
-from tnlpad.data.own.dataset import DataShape, Encoded, Kind, Listing, OwnDataset, Problem, ReadOptions, fingerprint
+from tnlpad.data.own.dataset import (
+    NUMBERS_ONLY,
+    DataShape,
+    Encoded,
+    Kind,
+    Listing,
+    OwnDataset,
+    Problem,
+    ReadOptions,
+    fingerprint,
+)
 from tnlpad.data.own.folder import is_image_name, read_folder, read_unlabelled_folder
 from tnlpad.data.own.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_on_classes
@@ -35,29 +45,46 @@ def open_dataset(
     label: str | None = None,
     labelled: bool = True,
     columns: Sequence[str] = (),
+    categories: Sequence[str] | None = None,
     ignored: Sequence[str] = (),
+    text: str | None = None,
+    group: str | None = None,
+    numbers_only: bool = NUMBERS_ONLY,
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
-    """Open a folder of images, a CSV or Parquet table, an .npz file or a Hugging Face dataset on disk.
+    """Open a folder of images, a table, an .npz file or a Hugging Face dataset on disk.
 
     Args:
         path: Path of the data.
         images: Folder that the paths in a table are relative to (default: the table's own).
-        label, columns, ignored: As in `ReadOptions`.
+        label, columns, categories, ignored, text, group, numbers_only: As in `ReadOptions`.
         labelled: Whether samples must have labels. If not, labels are not read, an image folder is every image below
             it, and a single image is allowed: data to predict.
         reporter: Receives progress.
     """
     source, folder = Path(path), Path(images) if images is not None else None
-    options = ReadOptions(label=label, labelled=labelled, columns=columns, ignored=ignored)
+    options = ReadOptions(
+        label=label,
+        labelled=labelled,
+        columns=columns,
+        categories=categories,
+        ignored=ignored,
+        text=text,
+        group=group,
+        numbers_only=numbers_only,
+    )
     listing = _read(source, folder, options)
     is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
-    if ignored and (not is_table or listing.features is None):
+    if ignored and (not is_table or (listing.files is not None and numbers_only)):
         raise DataError(f"--ignore {ignored[0]}: {source} is not a table of numbers. Leave --ignore out.")
+    if text is not None and listing.texts is None:
+        raise DataError(f"--text {text}: {source} is not a table with a column of text. Leave --text out.")
+    if group is not None and labelled and listing.groups is None:
+        raise DataError(f"--group {group}: {source} has no columns. Leave --group out.")
     if folder is not None and not is_table:
         raise DataError(f"--images {folder}: {source} is not a table with a column of paths. Leave --images out.")
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
-    return replace(own, ignored=tuple(ignored))
+    return replace(own, ignored=tuple(ignored), group_column=group, numbers_only=numbers_only)
 
 
 def is_path(text: str) -> bool:
@@ -102,7 +129,9 @@ def dataset_of(
     ids = tuple(listing.ids[row] for row in rows)
     images = listing.images[rows] if listing.images is not None else None
     features = listing.features[rows] if listing.features is not None else None
-    kind: Kind = "files" if listing.files is not None else "images" if images is not None else "features"
+    texts = tuple(listing.texts[row] for row in rows) if listing.texts is not None else None
+    table = listing.table.take(rows) if listing.table is not None else None
+    kind = _kind(listing)
     further = listing.further
     return OwnDataset(
         source=source,
@@ -122,6 +151,11 @@ def dataset_of(
         problems=problems,
         further=further if further is None or len(further) == len(rows) else further.take(rows),
         picture_column=listing.picture_column,
+        texts=texts,
+        text_column=listing.text_column,
+        table=table,
+        groups=tuple(listing.groups[row] for row in rows) if listing.groups is not None else None,
+        pictures=tuple(listing.pictures[row] for row in rows) if listing.pictures is not None else None,
         notes=(*listing.notes, *notes_on_classes(labels, class_names)),
         shape=DataShape(
             fingerprint=fingerprint(kind, ids, labels, class_names, parts, digests),
@@ -130,9 +164,21 @@ def dataset_of(
             validation=validation,
             test=test,
             classes=len(class_names),
-            **_sizes(images, features, image_info),
+            **_sizes(listing, image_info),
         ),
     )
+
+
+def _kind(listing: Listing) -> Kind:
+    kinds: dict[Kind, Any] = {
+        "files": listing.files,
+        "images": listing.images,
+        "features": listing.features,
+        "text": listing.texts,
+        "table": listing.table,
+    }
+    (kind,) = (kind for kind, content in kinds.items() if content is not None)
+    return kind
 
 
 def _read(source: Path, images: Path | None, options: ReadOptions) -> Listing:
@@ -157,7 +203,8 @@ def _read(source: Path, images: Path | None, options: ReadOptions) -> Listing:
         return Listing(ids=[source.name], labels=[None], files=[str(source)])
     raise DataError(
         f"{source} is not of a known kind. Give a folder with one folder of images per class, a table (.csv, .tsv, "
-        ".txt, .parquet), an .npz file, or a folder that Hugging Face's save_to_disk wrote. Save a spreadsheet as CSV."
+        ".txt, .jsonl, .xlsx, .parquet), an .npz file, or a folder that Hugging Face's save_to_disk wrote. Save other "
+        "spreadsheets as .xlsx or CSV."
     )
 
 
@@ -174,8 +221,12 @@ def _read_folder(source: Path, options: ReadOptions) -> Listing:
 def _check_content(listing: Listing, reporter: Reporter) -> list[Checked]:
     if listing.files is not None:
         return list(in_threads(probe, listing.files, "Checking images", reporter))
+    if listing.texts is not None:
+        return [hashlib.sha256(text.encode()).digest() for text in listing.texts]
+    if listing.table is not None:
+        return list(listing.table.digests())
     rows = listing.images if listing.images is not None else listing.features
-    assert rows is not None, "a listing has files, images or features"
+    assert rows is not None, "a listing has content of one kind"
     checked: list[Checked] = [hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest() for row in rows]
     if listing.features is not None:
         for row in np.flatnonzero(~np.isfinite(listing.features).all(1)):
@@ -213,14 +264,12 @@ def _digest(checked: Checked) -> bytes:
     return checked.digest if isinstance(checked, ImageInfo) else checked
 
 
-def _sizes(
-    images: NDArray[np.uint8] | None, features: NDArray[np.float32] | None, image_info: Sequence[ImageInfo]
-) -> dict[str, Any]:
-    if images is not None:
-        channels, height, width = images.shape[1:]
+def _sizes(listing: Listing, image_info: Sequence[ImageInfo]) -> dict[str, Any]:
+    if listing.images is not None:
+        channels, height, width = listing.images.shape[1:]
         return {"channels": channels, "height": height, "width": width}
-    if features is not None:
-        return {"channels": features.shape[1], "height": 1, "width": 1}
+    if listing.files is None:
+        return {"channels": len(listing.columns) or 1, "height": 1, "width": 1}
     side = int(np.median([min(each.width, each.height) for each in image_info]))
     return {"channels": 1 if all(each.gray for each in image_info) else 3, "height": side, "width": side}
 

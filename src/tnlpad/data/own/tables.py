@@ -1,12 +1,15 @@
-"""Read the columns of CSV and Parquet files and of Arrow tables.
+"""Read the columns of CSV, JSON Lines, .xlsx and Parquet files and of Arrow tables.
 
 Text is UTF-8, or UTF-16 if the file starts with its byte order mark, as the Unicode text of spreadsheets does. The
 separator is the one in a first line `sep=;`, else the one of `, ; tab |` that splits the header into the most columns.
+Of a workbook, the first sheet is read; it needs openpyxl, the extra `tables`.
 """
 
 import codecs
 import csv
+import json
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,13 +17,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tnlpad.data.files import readable, readable_as
-from tnlpad.data.own.columns import TextColumn, require_different
+from tnlpad.data.own.columns import TextColumn, listed, require_different
 from tnlpad.errors import DataError
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MAX_FIELD_CHARACTERS = 1 << 20
+MAX_WORKBOOK_BYTES = 1 << 31  # unpacked
 Rows = Iterator[tuple[int, list[str]]]  # each with the number of its last line
 
 
@@ -41,7 +45,8 @@ def read_csv(path: Path) -> tuple[dict[str, list[str]], TextForm]:
             encoding = _encoding(path)
             with open(path, encoding=encoding, newline="") as file:
                 separator = _separator(file, path)
-                return _columns(_rows(file, separator), path), TextForm(encoding=encoding, separator=separator)
+                columns = _columns(_rows(file, separator), path, separator)
+                return columns, TextForm(encoding=encoding, separator=separator)
     except UnicodeDecodeError as error:
         raise _not_text(path, encoding, f"{error.reason} at byte {error.start}") from error
     except csv.Error as error:
@@ -86,7 +91,7 @@ def _header(rows: Rows) -> list[str]:
     return [name.strip() for name in row]
 
 
-def _columns(rows: Rows, path: Path) -> dict[str, list[str]]:
+def _columns(rows: Rows, path: Path, separator: str) -> dict[str, list[str]]:
     names = _header(rows)
     if not any(names):
         raise DataError(f"{path} is empty: its first line must name the columns, such as `path,label`.")
@@ -94,7 +99,7 @@ def _columns(rows: Rows, path: Path) -> dict[str, list[str]]:
         raise _not_text(path, "utf-8", "it contains zero bytes")
     require_different(names, path)
     lines: list[int] = []
-    columns: dict[str, list[str]] = {name: TextColumn(lines) for name in names}
+    columns: dict[str, list[str]] = {name: TextColumn(lines, may_have_commas=separator != ",") for name in names}
     for line, row in rows:
         if not any(field.strip() for field in row):
             continue
@@ -115,6 +120,108 @@ def _not_text(path: Path, encoding: str, reason: str) -> DataError:
         f"{path} is not a text file in {kind} ({reason}). Save it as UTF-8, which spreadsheets offer as a kind of CSV, "
         "or as Unicode text."
     )
+
+
+def read_jsonl(path: Path) -> dict[str, list[Any]]:
+    """Return the columns of a file with a JSON object per line; a field that a line lacks is None."""
+    encoding = "utf-8"
+    lines: list[int] = []
+    columns: dict[str, list[Any]] = {}
+    try:
+        with readable(path):
+            encoding = _encoding(path)
+            with open(path, encoding=encoding) as file:
+                for number, line in enumerate(file, 1):
+                    if line.strip():
+                        _add_record(_record(line, number, path), columns, lines)
+                        lines.append(number)
+    except UnicodeDecodeError as error:
+        raise _not_text(path, encoding, f"{error.reason} at byte {error.start}") from error
+    if not columns:
+        raise DataError(f'{path} is empty: each line must be a JSON object, such as {{"text": …, "label": …}}.')
+    for values in columns.values():
+        values += [None] * (len(lines) - len(values))
+    return columns
+
+
+def _record(line: str, number: int, path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
+        raise DataError(
+            f"{path}, line {number}: this is not JSON ({reason}). Write one JSON object per line."
+        ) from error
+    if not isinstance(record, dict):
+        raise DataError(
+            f"{path}, line {number}: this is a JSON {type(record).__name__}, not an object. Write one JSON object per "
+            'line, such as {"text": …, "label": …}.'
+        )
+    named = {_valid(name).strip(): value for name, value in record.items()}
+    if len(named) < len(record):
+        raise DataError(f"{path}, line {number}: two fields have the same name. Rename one.")
+    return named
+
+
+def _add_record(record: dict[str, Any], columns: dict[str, list[Any]], lines: list[int]) -> None:
+    """Append a value to each column; `lines` are those read before."""
+    for name, value in record.items():
+        column = columns.setdefault(name, TextColumn(lines))
+        column += [None] * (len(lines) - len(column))
+        column.append(_valid(value) if isinstance(value, str) else value)
+
+
+def _valid(text: str) -> str:
+    """Replace halves of surrogate pairs, which JSON can have and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def read_workbook(path: Path) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
+    """Return the columns of the first sheet of an .xlsx file, and a remark if there are other sheets."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise DataError(
+            f"{path}: openpyxl, which reads .xlsx files, is not installed: pip install 'tnlpad[tables]'. Or save the "
+            "sheet as CSV."
+        ) from error
+    with readable_as("an .xlsx file", path, "Save it again, or as CSV."):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_WORKBOOK_BYTES:
+            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MAX_WORKBOOK_BYTES:,}. Save it as CSV.")
+        workbook = load_workbook(path, read_only=True, data_only=True)
+        try:
+            sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+            rows = list(sheets[0].iter_rows(values_only=True)) if sheets else []
+            names = [str(sheet.title) for sheet in sheets]
+        finally:
+            workbook.close()
+    columns = _sheet_columns(rows, path)
+    notes = (f"of the workbook, the sheet {names[0][:80]!r} is read, not {listed(names[1:])}.",) if names[1:] else ()
+    return columns, notes
+
+
+def _sheet_columns(rows: Sequence[Sequence[Any]], path: Path) -> dict[str, list[Any]]:
+    filled = [(line, row) for line, row in enumerate(rows, 1) if any(map(_is_filled, row))]
+    if not filled:
+        raise DataError(f"{path} is empty: the first row of its first sheet must name the columns.")
+    (_, header), *content = filled
+    names = ["" if value is None else str(value).strip() for value in header]
+    # Cells that were formatted and never filled in make columns without a name.
+    used = {place for _, row in content for place, value in enumerate(row) if _is_filled(value)}
+    kept = [place for place, name in enumerate(names) if name or place in used]
+    require_different([names[place] for place in kept], path)
+    lines = [line for line, _ in content]
+    columns: dict[str, list[Any]] = {}
+    for place in kept:
+        columns[names[place]] = column = TextColumn(lines)
+        column += [row[place] if place < len(row) else None for _, row in content]
+    return columns
+
+
+def _is_filled(value: Any) -> bool:
+    return value is not None and bool(str(value).strip())
 
 
 def parquet_file(path: Path) -> Any:

@@ -1,0 +1,156 @@
+"""The kind of each column of a table, the text column, and the content that is trained on."""
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tnlpad.data.own.column_kinds import content_of, embedding_of, kinds_of, text_column, texts_of, wanted_content
+from tnlpad.data.own.columns import TextColumn
+from tnlpad.errors import DataError
+
+WHERE = Path("table")
+SENTENCES = [f"this is sentence number {row}" for row in range(10)]
+
+
+def kind(values, name="a"):
+    return kinds_of({name: values}, WHERE)[name]
+
+
+def found_text(table, given=None):
+    return text_column(table, kinds_of(table, WHERE), given, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "2.5", "", "NA"], "number"),
+        (["true", "false"], "number"),
+        (np.array([True, False]), "number"),
+        ([[1.0, 2], [3, 4]], "embedding"),
+        ([None, np.array([1.0, 2.0])], "embedding"),
+        (["[1, 2.5]", "[3, 4]"], "embedding"),
+        (["red", "blue", "red", "blue", ""], "category"),
+        (["36", "38", "M", "L", "M", "L", "M", "L"], "category"),
+        ([f"c{row % 30}" for row in range(150)], "category"),
+        ([f"c{row % 30}" for row in range(149)], "different"),
+        (["Berlin", "Paris", "Rome"], "different"),
+        (SENTENCES, "text"),
+        (["我喜欢这部电影", "这个产品质量很差", "服务态度非常好"], "text"),
+        (["2024-03-01", "2024-03-02", ""], "date"),
+        (["01.02.2024", "3.4.2023"], "date"),
+        (["1 March 2024", "Apr 2, 2023 10:00"], "date"),
+        (["10:30", "9:15:02"], "date"),
+        ([datetime.date(2024, 1, 2), None], "date"),
+        (np.array(["2024-03-01"], "datetime64[D]"), "date"),
+        (["web", "web"], "constant"),
+        (["web", "web", ""], "category"),
+        (["", None, "NA"], "empty"),
+        ([{"a": 1}, {"a": 2}], "other"),
+    ],
+)
+def test_the_kind_of_a_column(values, expected):
+    assert kind(values) == expected
+
+
+@pytest.mark.parametrize("name", ["customer_id", "CUSTOMER ID", "userId", "uuid", "id"])
+def test_words_in_a_column_called_an_id_are_no_categories(name):
+    assert kind(["a1", "b2", "a1", "b2"], name) == "different"
+    assert kind(["1", "2", "1", "2"], name) == "number"
+
+
+@pytest.mark.parametrize("name", ["valid", "paid", "musical key"])
+def test_other_names_may_end_so(name):
+    assert kind(["a1", "b2", "a1", "b2"], name) == "category"
+
+
+def test_a_typing_error_among_numbers_is_reported():
+    table = {"a": ["1", "2", "x"]}
+    assert kinds_of(table, WHERE) == {"a": "number"}
+    with pytest.raises(DataError, match=r"row 2 \(counted from 0\): 'x' in column 'a' is not a number"):
+        content_of(table, {"a": "number"}, WHERE)
+
+
+def test_text_by_a_usual_name_or_alone():
+    words = ["red", "blue", "red"] * 4
+    assert found_text({"n": ["1"] * 10, "Text": SENTENCES}) == "Text"
+    assert found_text({"n": ["1"] * 10, "title": SENTENCES}) is None
+    assert found_text({"colour": words[:10], "title": SENTENCES}) == "title"
+    assert found_text({"what": SENTENCES}) == "what"
+    assert found_text({"what": SENTENCES, "colour": words[:10]}) is None
+    assert found_text({"what": SENTENCES, "n": ["1"] * 10}) is None
+    assert found_text({"message": ["ok", "error"] * 5, "n": ["1"] * 10}) is None
+    assert found_text({"text": ["a"]}) == "text"
+    with pytest.raises(DataError, match=r"2 columns of free text: 'what', 'why'\. .*--text what \(text= in Python\)"):
+        found_text({"what": SENTENCES, "why": SENTENCES})
+
+
+def test_texts_are_text():
+    assert texts_of(["a", None, float("nan"), 3, "\ud800x"], "a", WHERE) == ["a", "", "", "3", "?x"]
+    with pytest.raises(DataError, match=r"row 1 .* column 'a' is a list, not a text.*--text"):
+        texts_of(["a", ["b"]], "a", WHERE)
+
+
+def test_numbers_without_gaps_are_features():
+    table = {"a": ["1", "2"], "name": ["x", "y"]}
+    found = content_of(table, kinds_of(table, WHERE), WHERE)
+    assert (found.columns, found.table, found.features.tolist()) == (("a",), None, [[1], [2]])
+    assert found.notes == ("columns of ids or names, whose values hardly repeat, are not trained on: 'name'.",)
+
+
+def test_gaps_and_categories_make_a_table_of_which_no_row_is_left_out():
+    table = {"c": ["x", "y", "x", "n/a", "y"], "a": ["1", "", "3", "1e60", "5"], "target": list("01010")}
+    found = content_of(table, kinds_of(table, WHERE), WHERE)
+    assert found.features is None
+    assert found.columns == found.table.columns == ("a", "c")
+    np.testing.assert_array_equal(found.table.numbers[:, 0], np.array([1, np.nan, 3, np.nan, 5], np.float32))
+    assert found.table.categories == (["x", "y", "x", None, "y"],)
+    other, gaps = found.notes
+    assert "other labels are not trained on: 'target'" in other
+    assert gaps.startswith("columns with gaps: 2, the most in 'a' with 2 of 5 rows")
+
+
+def test_lists_of_numbers_are_features_by_element():
+    table = {"e": [[1, 2], [3, 4]], "a": ["5", "6"]}
+    found = content_of(table, kinds_of(table, WHERE), WHERE)
+    assert found.columns == ("e[0]", "e[1]", "a")
+    assert found.features.tolist() == [[1, 2, 5], [3, 4, 6]]
+    again = wanted_content({"a": ["6"], "e": ["[3, 4]"], "z": ["?"]}, found.columns, None, WHERE)
+    assert (again.columns, again.features.tolist()) == (found.columns, [[3, 4, 6]])
+    assert again.notes == ("columns that this run was not trained on are ignored: 'z'.",)
+    with pytest.raises(DataError, match=r"no column 'e\[1\]', .* another length"):
+        wanted_content({"a": ["6"], "e": ["[3]"]}, found.columns, None, WHERE)
+    with pytest.raises(DataError, match=r"no column 'e\[0\]' \(and 1 others\)"):
+        wanted_content({"a": ["6"]}, found.columns, None, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1, 2], [1, 2, 3]], r"row 1 \(counted from 0\): the list in column 'e' has 3 numbers, .* first one has 2"),
+        ([[1, 2], None], r"row 1 .*'None' in column 'e' is not a list of numbers.*--ignore e"),
+        ([[1, 2], [1, "x"]], r"row 1 .* is not a list of numbers"),
+        ([[1, 2], [[1, 2]]], r"row 1 .* is not a list of numbers"),
+    ],
+)
+def test_lists_that_do_not_fit_are_named(values, message):
+    with pytest.raises(DataError, match=message):
+        embedding_of(values, "e", WHERE)
+
+
+def test_the_line_of_a_list_that_does_not_fit_is_named():
+    column = TextColumn([2, 5])
+    column += ["[1, 2]", "[1]"]
+    with pytest.raises(DataError, match=r"table, line 5: the list in column 'e' has 1 numbers"):
+        embedding_of(column, "e", WHERE)
+
+
+def test_wanted_columns_with_their_kinds():
+    table = {"c": ["x", None], "a": ["", "2"], "d": ["?", "?"]}
+    found = wanted_content(table, ("a", "c"), ("c",), WHERE)
+    assert (found.columns, found.features) == (("a", "c"), None)
+    assert found.table.categories == (["x", None],)
+    assert np.isnan(found.table.numbers[0, 0])
+    with pytest.raises(DataError, match="no column 'b'"):
+        wanted_content(table, ("a", "b"), ("b",), WHERE)
