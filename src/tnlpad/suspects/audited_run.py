@@ -1,0 +1,406 @@
+"""The audit of a run: its sample, the decisions about it and the result, as files in the folder `audit` of the run.
+
+audit.json      the sample, with design and seed, so that it can be drawn again and extended
+audit.csv       the drawn labels as a table
+index.html      the page on which a person decides
+decisions.csv   the decisions, if they are saved here
+result.json     the share of wrong labels, and the decisions
+
+`audit.json` has a checksum, since a sample that was changed by hand is no random sample. Decisions carry the token of
+their drawing, so that those about another run are noticed.
+"""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.atomic_files import write_by_rename
+from tnlpad.errors import DataError
+from tnlpad.records.store import RecordError, read_json, to_json
+from tnlpad.suspects.audit import By, Choice, ClassRate, Rate, Sample, draw, rate, recalibrated
+from tnlpad.suspects.evidence import Floats
+from tnlpad.suspects.intervals import LEVEL, Share
+from tnlpad.suspects.listing import RankedRun
+
+UNSURE = "?"  # as a decision in Python: the person cannot tell
+FOLDER = "audit"
+SAMPLE_FILE, TABLE_FILE, PAGE_FILE = "audit.json", "audit.csv", "index.html"
+DECISIONS_FILE, RESULT_FILE = "decisions.csv", "result.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit:
+    """The result of an audit.
+
+    Args:
+        run: Id of the run.
+        by, seed: Design and random seed of the sample; None for decisions about samples that were drawn elsewhere.
+        drawn, total: Number of labels drawn, and of all labels.
+        rate: The share of wrong labels.
+        class_names: Names by label.
+        review: The right label by id, for `tnlpad clean`: None where no class fits. Samples that the person was not
+            sure about are not in it.
+        given: The given label of these samples.
+        weights: Number of labels that each of them stands for.
+        mean_confidence: Mean confidence that a label is wrong, before and after the recalibration.
+    """
+
+    run: str
+    by: By | None
+    seed: int | None
+    drawn: int
+    total: int
+    rate: Rate
+    class_names: tuple[str, ...]
+    review: Mapping[str, str | None]
+    given: Mapping[str, str]
+    weights: Mapping[str, float]
+    mean_confidence: tuple[float, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of `result.json`."""
+        plain = asdict(self)
+        for each, found in zip(plain["rate"]["classes"], self.rate.classes, strict=True):
+            each["name"] = self.class_names[found.label]
+        return {"format": FORMAT, "level": LEVEL} | plain
+
+    def confidence(self, ids: Sequence[str], confidence: Floats) -> Floats:
+        """Return recalibrated confidences of the samples with these ids; see `recalibrated`."""
+        place = {name: row for row, name in enumerate(ids)}
+        known = [name for name in self.review if name in place]
+        rows = np.array([place[name] for name in known], dtype=np.int64)
+        wrong = np.array([self.review[name] != self.given[name] for name in known], dtype=bool)
+        return recalibrated(confidence, rows, wrong, np.array([self.weights[name] for name in known]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A decision about a label; `label` is the right class, or None where it is not known or none fits."""
+
+    choice: Choice
+    label: str | None
+
+
+def audit_run(run: RankedRun, decisions: Mapping[str, Decision | str | None], sample: Sample | None = None) -> Audit:
+    """Estimate the share of wrong labels of a run, and recalibrate its confidence.
+
+    Args:
+        run: The run.
+        decisions: By id: a decision, or the right label, None where no label fits and `UNSURE` if that is unknown.
+        sample: The sample; by default the decided samples count as a simple random sample of all.
+
+    Raises:
+        DataError: A decision is about a sample that was not drawn, or there is none.
+    """
+    given, names = run.ranking.evidence.given, run.scores.class_names
+    given_by_id = {name: names[label] for name, label in zip(run.names.ids, given.tolist(), strict=True)}
+    _require_known(decisions, given_by_id, "decisions")
+    seen = {name: _decision(decision, given_by_id[name]) for name, decision in decisions.items()}
+    drawn = sample if sample is not None else _as_random_sample(seen, run)
+    ids = [run.names.ids[row] for row in drawn.rows.tolist()]
+    _require_drawn(seen, set(ids), "decisions")
+    try:
+        found = rate([seen[name].choice if name in seen else None for name in ids], drawn)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    review = {name: seen[name].label for name in ids if name in seen and seen[name].choice != "unsure"}
+    weights = _weights(drawn, np.array([name in review for name in ids]))
+    audit = Audit(
+        run=run_id(run),
+        by=drawn.by if sample is not None else None,
+        seed=drawn.seed if sample is not None else None,
+        drawn=len(drawn),
+        total=drawn.total,
+        rate=found,
+        class_names=tuple(names),
+        review=review,
+        given={name: given_by_id[name] for name in review},
+        weights={name: weight for name, weight in zip(ids, weights.tolist(), strict=True) if name in review},
+        mean_confidence=(float(run.ranking.confidence.mean()), 0.0),
+    )
+    after = float(audit.confidence(run.names.ids, run.ranking.confidence).mean())
+    return replace(audit, mean_confidence=(audit.mean_confidence[0], after))
+
+
+def _decision(decision: Decision | str | None, given: str) -> Decision:
+    if isinstance(decision, Decision):
+        return decision
+    if decision == UNSURE != given:
+        return Decision(choice="unsure", label=None)
+    return Decision(choice="right" if decision == given else "wrong", label=decision)
+
+
+def _as_random_sample(seen: Mapping[str, Decision], run: RankedRun) -> Sample:
+    given = run.ranking.evidence.given
+    rows = np.flatnonzero([name in seen for name in run.names.ids])
+    classes, cell_of, sizes = np.unique(given, return_inverse=True, return_counts=True)
+    return Sample(
+        by="random",
+        seed=0,
+        rows=rows,
+        cells=cell_of[rows],
+        cell_strata=np.zeros(len(classes), dtype=np.int64),
+        cell_classes=classes,
+        cell_sizes=sizes,
+    )
+
+
+def _weights(sample: Sample, decided: NDArray[np.bool_]) -> Floats:
+    """Return how many labels each row of the sample stands for."""
+    strata = sample.cell_strata[sample.cells]
+    sizes = np.bincount(sample.cell_strata, weights=sample.cell_sizes)
+    weights: Floats = (sizes / np.maximum(np.bincount(strata[decided], minlength=len(sizes)), 1))[strata]
+    return weights
+
+
+def run_id(run: RankedRun) -> str:
+    """Return the id of a run."""
+    return str(run.scores.facts.get("run_id", run.folder.path.name))
+
+
+def draw_from_run(run: RankedRun, size: int, *, by: By = "random", seed: int = 1) -> Sample:
+    """Draw labels of a run; see `draw`."""
+    return draw(size, run.ranking.evidence.given, run.ranking.confidence, by=by, seed=seed)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def token(run: RankedRun, sample: Sample) -> str:
+    """Return a name for the drawing, whatever its size: decisions carry it, so that those of others are noticed."""
+    content = [run_id(run), sample.by, sample.seed, list(run.names.ids), run.ranking.evidence.given.tolist()]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+
+
+def write_sample(folder: Path, run: RankedRun, sample: Sample) -> list[Path]:
+    """Write `audit.json`, from which the drawing can be repeated, and `audit.csv`, a table of the drawn labels."""
+    from tnlpad.suspects.export import write_rows
+
+    names = run.scores.class_names
+    given = run.ranking.evidence.given
+    rows = [[run.names.ids[row], names[given[row]], row, cell] for row, cell in _pairs(sample)]
+    content = {
+        "format": FORMAT,
+        "run": run_id(run),
+        "token": token(run, sample),
+        "by": sample.by,
+        "seed": sample.seed,
+        "labels": sample.total,
+        "cells": [
+            list(cell)
+            for cell in zip(
+                *(each.tolist() for each in (sample.cell_strata, sample.cell_classes, sample.cell_sizes)), strict=True
+            )
+        ],
+        "drawn": rows,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    table = write_rows(
+        folder / TABLE_FILE,
+        ("id", "path", "given"),
+        ([name, run.names.paths[row], label] for name, label, row, _ in rows),
+    )
+    write_by_rename(folder / SAMPLE_FILE, to_json(content | {"checksum": _checksum(content)}))
+    return [folder / SAMPLE_FILE, table]
+
+
+def _pairs(sample: Sample) -> Iterable[tuple[int, int]]:
+    return zip(sample.rows.tolist(), sample.cells.tolist(), strict=True)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_sample(folder: Path, run: RankedRun) -> Sample | None:
+    """Read the sample that was drawn from a run; return None if there is none.
+
+    Raises:
+        RecordError: The file was changed, or is of another run.
+    """
+    path = folder / SAMPLE_FILE
+    if not path.exists():
+        return None
+    content = read_json(path)
+    checksum = content.pop("checksum", None)
+    if content.get("format") != FORMAT or checksum != _checksum(content):
+        raise RecordError(
+            f"{path} was changed since the sample was drawn. Restore it, or draw a new sample with --out FOLDER."
+        )
+    drawn, cells = content["drawn"], np.array(content["cells"], dtype=np.int64).reshape(-1, 3)
+    sample = Sample(
+        by=content["by"],
+        seed=content["seed"],
+        rows=np.array([row for _, _, row, _ in drawn], dtype=np.int64),
+        cells=np.array([cell for _, _, _, cell in drawn], dtype=np.int64),
+        cell_strata=cells[:, 0],
+        cell_classes=cells[:, 1],
+        cell_sizes=cells[:, 2],
+    )
+    if content["token"] != token(run, sample):
+        raise RecordError(
+            f"{path} was drawn from another run, or the labels of the run have changed since. Draw a new sample with "
+            "--out FOLDER."
+        )
+    return sample
+
+
+def extended(sample: Sample, size: int, run: RankedRun) -> Sample:
+    """Return a larger sample with the same design and seed, which contains the present one.
+
+    Raises:
+        RecordError: The confidence has changed since the sample was drawn, so the drawing cannot be continued.
+        ValueError: There are not so many labels.
+    """
+    if size <= len(sample):
+        return sample
+    larger = draw_from_run(run, size, by=sample.by, seed=sample.seed)
+    if not set(sample.rows.tolist()) <= set(larger.rows.tolist()):
+        raise RecordError(
+            "the confidence of the run has changed since the sample was drawn, so it cannot be extended. Use the "
+            "decisions that you have, or draw a new sample with --out FOLDER."
+        )
+    return larger
+
+
+def read_decisions(paths: Iterable[Path], run: RankedRun, sample: Sample) -> dict[str, Decision]:
+    """Read the decisions that the page saves, or other tables with the columns id and label.
+
+    An empty label means that none fits. A column `choice` may say right, wrong or unsure.
+
+    Raises:
+        DataError: A file is empty or damaged, or its decisions are about other samples or contradict each other.
+    """
+    names, given = run.scores.class_names, run.ranking.evidence.given
+    given_by_id = {name: names[label] for name, label in zip(run.names.ids, given.tolist(), strict=True)}
+    drawn = {run.names.ids[row] for row in sample.rows.tolist()}
+    found: dict[str, Decision] = {}
+    for path in paths:
+        rows = _read_table(path)
+        if not rows:
+            raise DataError(f"{path} has no decisions. Decide on some labels on the page and save them again.")
+        own = token(run, sample)
+        if any(row.get("audit") not in (None, "", own) for row in rows):
+            raise DataError(f"{path} has decisions about another sample or run. Give the file of this one.")
+        _require_known([row["id"] for row in rows], given_by_id, str(path))
+        _require_drawn([row["id"] for row in rows], drawn, str(path))
+        for row in rows:
+            name = row["id"]
+            decision = _decision_of_row(row, given_by_id[name], path)
+            if found.setdefault(name, decision) != decision:
+                raise DataError(
+                    f"{path} has two decisions about {name[:80]!r}: {_words(found[name])} and {_words(decision)}. "
+                    "Keep one of them."
+                )
+    return found
+
+
+def _words(decision: Decision) -> str:
+    return decision.choice if decision.label is None else f"{decision.choice} ({decision.label[:80]!r})"
+
+
+def _decision_of_row(row: Mapping[str, str], given: str, path: Path) -> Decision:
+    if row.get("given") not in (None, "", given):
+        raise DataError(
+            f"{path} says that {row['id'][:80]!r} has the label {row['given'][:80]!r}, but in this run it has "
+            f"{given[:80]!r}. The labels have changed, or the file is of another run."
+        )
+    label = (row.get("label") or "").strip() or None
+    choice = (row.get("choice") or "").strip()
+    if choice == "unsure" or (not choice and label == UNSURE != given):
+        return Decision(choice="unsure", label=None)
+    if choice not in ("", "right", "wrong", "given", "suggested", "neither"):
+        raise DataError(f"{path} has the choice {choice[:80]!r}. Allowed are right, wrong and unsure.")
+    if label == given and choice == "wrong":
+        raise DataError(f"{path} calls the label of {row['id'][:80]!r} wrong, and gives the same one as right.")
+    if choice in ("right", "given") or (not choice and label == given):
+        return Decision(choice="right", label=given)
+    return Decision(choice="right" if label == given else "wrong", label=label)
+
+
+def _read_table(path: Path) -> list[dict[str, str]]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            heading = file.readline()
+            file.seek(0)
+            # A spreadsheet may have saved it again, with semicolons.
+            rows = csv.DictReader(file, delimiter=max(",;\t", key=heading.count))
+            columns = set(rows.fieldnames or ())
+            if not columns:
+                raise DataError(f"{path} is empty. Give the {DECISIONS_FILE} that the page saves.")
+            if missing := {"id", "label"} - columns:
+                raise DataError(
+                    f"{path} has no column {sorted(missing)[0]}. Give the {DECISIONS_FILE} that the page saves."
+                )
+            read = []
+            for row in rows:
+                if row["label"] is None:
+                    raise DataError(f"{path}, line {rows.line_num}: the label is missing. Complete or remove it.")
+                read.append({name: value for name, value in row.items() if isinstance(name, str)})
+            return read
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a table ({getattr(error, 'strerror', None) or error}).") from error
+
+
+def _require_known(ids: Iterable[str], known: Mapping[str, Any], where: str) -> None:
+    if unknown := set(ids) - known.keys():
+        raise DataError(
+            f"{where}: {min(unknown)[:80]!r} is not a sample of this run. Are these decisions about another run?"
+        )
+
+
+def _require_drawn(ids: Iterable[str], drawn: set[str], where: str) -> None:
+    if others := set(ids) - drawn:
+        raise DataError(
+            f"{where}: {min(others)[:80]!r} is not in the sample. Only labels that were drawn at random may count. "
+            "Remove it."
+        )
+
+
+def write_audit(folder: Path, audit: Audit) -> Path:
+    """Write `result.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_by_rename(folder / RESULT_FILE, to_json(audit.to_json()))
+    return folder / RESULT_FILE
+
+
+def read_audit(run_folder: Path) -> Audit | None:
+    """Read the result of the audit in a run folder; return None if there is none.
+
+    Raises:
+        RecordError: The file is damaged.
+    """
+    path = run_folder / FOLDER / RESULT_FILE
+    if not path.exists():
+        return None
+    plain = read_json(path)
+    try:
+        found = plain["rate"]
+        rated = Rate(
+            **{
+                **found,
+                "share": Share(**found["share"]),
+                "with_unsure": tuple(found["with_unsure"]) if found["with_unsure"] is not None else None,
+                "classes": tuple(
+                    ClassRate(**{name: each[name] for name in each if name not in ("name", "share")}, share=share)
+                    for each in found["classes"]
+                    for share in [Share(**each["share"])]
+                ),
+            }
+        )
+        return Audit(
+            **{name: plain[name] for name in ("run", "by", "seed", "drawn", "total", "review", "given", "weights")},
+            rate=rated,
+            class_names=tuple(plain["class_names"]),
+            mean_confidence=(plain["mean_confidence"][0], plain["mean_confidence"][1]),
+        )
+    except (KeyError, TypeError, IndexError) as error:
+        raise RecordError(f"{path} is damaged ({error!r}). Run `tnlpad audit` again with your decisions.") from error
