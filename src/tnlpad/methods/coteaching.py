@@ -64,12 +64,16 @@ class Coteaching:
         selected = self.select(batch, logits, losses)
         for selection, mask in zip(self.selections.values(), selected, strict=True):
             selection[batch.index] = mask
-        means = [masked_mean(losses[0], selected[1]), masked_mean(losses[1], selected[0])]
+        means = [self.mean(losses[0], selected[1]), self.mean(losses[1], selected[0])]
         return torch.stack([gradient_step(*pair) for pair in zip(self.optimizers, means, strict=True)]).mean()
 
     def select(self, batch: Batch, logits: list[Tensor], losses: list[Tensor]) -> Sequence[Tensor]:
         """Return a mask for each network: the samples that the other network learns from."""
         return [smallest(loss, self.forget) for loss in losses]
+
+    def mean(self, losses: Tensor, selected: Tensor) -> Tensor:
+        """Return the loss that a network minimises, from those of all samples of the batch."""
+        return masked_mean(losses, selected)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors to save besides networks and optimizers, by name."""
