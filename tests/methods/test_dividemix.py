@@ -2,6 +2,7 @@ import copy
 import math
 import re
 from functools import partial
+from itertools import islice
 
 import pytest
 import torch
@@ -133,7 +134,7 @@ def test_held_out_samples_are_not_used():
         losses = F.cross_entropy(source.outputs(learner.network), problem.given[index], reduction="none")
         assert torch.equal(method.clean[k][index], clean_probability(normalised(losses)).float())
         assert not list(method.selections.values())[k][held_out].any()
-    assert len(method.rows.table) == 50
+    assert len(method.rows.table) == 100
     assert not held_out[method.rows.table[:, [0, 5, 10, 15]]].any()
 
 
@@ -245,9 +246,9 @@ def test_guessing_counts_as_four_passes_in_the_statistics():
 
 
 def test_the_unlabelled_term_ramps_up_from_step_to_step():
-    """Twice 128 rows are half an epoch's table: the ramp of 2 epochs is at (1 + 1/2)/2."""
+    """A batch of 128 of the 256 samples is half an epoch: the ramp of 2 epochs is at (0 + 1/2)/2."""
     problem = blobs()
-    method = mixing(setup_for(problem), rampup_epochs=2)
+    method = mixing(setup_for(problem), rampup_epochs=2, steps="all")
     seen = []
     mix = method._mix
     method._mix = lambda *arguments: seen.append(arguments[-1].item()) or mix(*arguments)
@@ -256,10 +257,40 @@ def test_the_unlabelled_term_ramps_up_from_step_to_step():
     assert seen == pytest.approx([0, 0, 25 * 0.25, 25 * 0.25])
 
 
+def test_a_pass_over_the_labelled_samples_ramps_it_up_by_an_epoch():
+    problem = blobs()
+    method = mixing(setup_for(problem), rampup_epochs=2)
+    seen, mix = [], method._mix
+    method._mix = lambda *arguments: seen.append(arguments[-1].item()) or mix(*arguments)
+    for batch in islice(batches(problem, 1, size=32) * 2, method.steps_of_epoch(8)):
+        method.step(batch, Clock(epoch=1, epochs=8))
+    labelled = max(int(chosen.sum()) for chosen in method.selections.values())
+    expected = [25 * 16 * step / labelled / 2 for step in range(math.ceil(labelled / 16)) for _ in range(2)]
+    assert seen == pytest.approx(expected)
+
+
+def test_an_epoch_is_a_pass_over_the_labelled_samples():
+    """With 256 samples in 8 batches, a step takes 16 labelled ones; the larger labelled set is read once."""
+    problem = blobs()
+    method = mixing(setup_for(problem))
+    for first, second, steps in ((1, 16, 1), (17, 3, 2), (144, 145, 10), (256, 0, 16)):
+        for selection, size in zip(method.selections.values(), (first, second), strict=True):
+            selection.copy_(torch.arange(256) < size)
+        method._draw()
+        # An empty labelled set is replaced by all samples.
+        assert method.steps_of_epoch(8) == (steps if second else 16)
+        name = 0 if first > second else 10
+        read = method.rows.table[: max(first, second), name].tolist()
+        assert sorted(read) == list(range(max(first, second)))
+    method.phase = "warm-up"
+    assert method.steps_of_epoch(8) == 8
+    assert mixing(setup_for(problem), steps="all").steps_of_epoch(8) == 8
+
+
 def test_the_ramp_goes_on_from_epoch_to_epoch():
     """Over 4 epochs, starting with the third epoch of the run."""
     problem, seen = blobs(), []
-    method = build("dividemix", setup_for(problem), rampup_epochs=4)
+    method = build("dividemix", setup_for(problem), rampup_epochs=4, steps="all")
     mix = method._mix
     method._mix = lambda *arguments: seen.append(arguments[-1].item()) or mix(*arguments)
     for epoch in range(1, 9):
@@ -291,7 +322,7 @@ def test_an_empty_side_of_the_split_is_all_samples():
             selection.fill_(threshold == 0)
         method._draw()
         start = 5 if threshold == 0 else 0
-        assert len(set(method.rows.table[:, start].tolist())) == 20  # each at most once in half an epoch's rows
+        assert len(set(method.rows.table[:, start].tolist())) == 40
         assert method.step(batches(problem, 1)[0], Clock(epoch=1, epochs=8)).isfinite()
 
 

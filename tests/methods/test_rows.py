@@ -30,10 +30,10 @@ def test_rows_are_read_one_after_the_other_and_again_from_the_start():
     rows.fill(torch.arange(5).unsqueeze(1))
     address = rows.table.data_ptr()
     assert [rows.next(2).flatten().tolist() for _ in range(4)] == [[0, 1], [2, 3], [4, 0], [1, 2]]
-    assert rows.share.item() == 1  # at most: an odd batch size must not carry a ramp beyond its epoch
+    assert rows.share_of(5).item() == 1  # at most: an odd batch size must not carry a ramp beyond its epoch
     rows.fill(torch.arange(5, 10).unsqueeze(1))
-    assert rows.share.item() == 0
+    assert rows.share_of(5).item() == 0
     assert rows.next(2).flatten().tolist() == [5, 6]
-    assert rows.share.item() == pytest.approx(2 / 5)
+    assert rows.share_of(5).item() == pytest.approx(2 / 5)
     assert rows.table.data_ptr() == address
     assert set(rows.tensors("own")) == {"own_table", "own_place"}

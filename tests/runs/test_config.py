@@ -2,6 +2,7 @@ import dataclasses
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -535,6 +536,20 @@ def test_round_trip():
         again = from_json(json.loads(json.dumps(config.to_json())))
         assert again == config
         assert again.run_id == config.run_id
+
+
+def test_a_recorded_run_keeps_its_name():
+    """Options that came later have the value without which it was run, and are part of its command."""
+    records = sorted((Path(__file__).parents[2] / "results").glob("*.json"))
+    assert records
+    for file in records:
+        config = from_json(json.loads(file.read_text())["summary"]["config"])
+        assert config.run_id == file.stem
+    plain = configure("cifar10", method="dividemix", settings={"steps": "all"})
+    assert "steps" not in plain.to_json()["options"]
+    assert from_json(plain.to_json()).options["steps"] == "all"
+    assert departures(plain) == {"steps": "all"}
+    assert command(plain).endswith("--set steps=all")
 
 
 def test_a_file_is_read_as_strictly_as_a_command_line():

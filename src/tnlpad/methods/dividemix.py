@@ -17,9 +17,12 @@ Berthelot et al., "MixMatch" (NeurIPS 2019). After a warm-up by cross entropy wi
 
 The sum of both networks' logits is evaluated and shipped.
 
-Steps have a fixed shape although the split has not. An epoch has as many steps as the loader has batches, and a batch
-of 2B stands for B labelled and B unlabelled samples. Both sides of the split are drawn in random order, repeatedly if
-they are too small (`rows`). Only the warm-up uses the images of the loader's batches.
+Steps have a fixed shape although the split has not: a batch of 2B stands for B labelled and B unlabelled samples. An
+epoch is a pass over the labelled samples, |labelled|/B steps, as in the public code. As both networks take the same
+number of steps, it is a pass over the larger one of their labelled sets. With `steps="all"`, an epoch has as many steps
+as the loader has batches, N/2B for N training samples: fewer if more than half of the samples are labelled. Both sides
+of the split are drawn in random order, repeatedly if they are too small (`rows`). Only the warm-up uses the images of
+the loader's batches.
 
 With TNLPAD (`decompose_in="warmup"`), both networks are decomposed during the warm-up, the only phase that learns the
 given labels as they are. Then σ becomes the network, with its momentum and with BatchNorm statistics estimated for it.
@@ -28,11 +31,10 @@ decomposition continues to the end, and `split_with`, `guess_with` and `judge_by
 evaluated, BatchNorm statistics are estimated for it; when it predicts targets, it uses those of training.
 
 How we differ from the public code: both networks alternate steps, where that code trains one for an epoch and then the
-other, and they warm up on the same batches. An epoch has as many images as the training split, not one pass over the
-labelled set. The training network predicts its targets in one pass instead of four. BatchNorm sees all 4B images
-together in it, and counts it as four passes in the running statistics, of which mixed images would otherwise make up
-half. The epoch is selected by noisy validation accuracy, not on the test set. An empty side of a split is replaced by
-all samples. The network is the run's, where theirs is `preact_resnet18_dividemix`.
+other, and they warm up on the same batches. The training network predicts its targets in one pass instead of four.
+BatchNorm sees all 4B images together in it, and counts it as four passes in the running statistics, of which mixed
+images would otherwise make up half. The epoch is selected by noisy validation accuracy, not on the test set. An empty
+side of a split is replaced by all samples. The network is the run's, where theirs is `preact_resnet18_dividemix`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,6 +74,7 @@ class DividemixConfig:
     mixing_alpha: float = 4.0  # α of the mixing weight λ ~ Beta(α, α)
     lambda_u: float = 25.0  # λ_u, weight of the unlabelled term
     rampup_epochs: int = 16  # epochs after the warm-up until λ_u is reached
+    steps: Literal["labelled", "all"] = "labelled"  # an epoch passes over the labelled samples, or has N/2B steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +129,12 @@ class Dividemix:
         self.epochs_mixed = torch.zeros((), device=device)
         self.columns = self.source.draw(1, torch.Generator()).shape[1]
         # For each network and each side of its split: a sample and its two views.
-        count, columns = -(-len(self.index) // 2), 2 * 2 * (1 + 2 * self.columns)
+        count = -(-len(self.index) // (2 if config.steps == "all" else 1))
+        columns = 2 * 2 * (1 + 2 * self.columns)
         self.rows = Rows(count, columns, dtype=torch.int64, device=device)
         # For each network: sort keys that permute the views, and λ.
         self.mixing = Rows(count, 2 * (VIEWS + 1), dtype=torch.float32, device=device)
+        self.rows_per_epoch = torch.full((), count, device=device)
 
     @property
     def optimizers(self) -> Sequence[Optimizer]:
@@ -166,6 +171,12 @@ class Dividemix:
         for learner in self.learners:
             learner.begin_epoch()
 
+    def steps_of_epoch(self, batches: int) -> int:
+        """Return how many steps of B rows read the rows of this epoch: N/2B steps read N/2."""
+        if self.phase == "warm-up" or self.config.steps == "all":
+            return batches
+        return -(-2 * int(self.rows_per_epoch) * batches // len(self.index))
+
     @torch.no_grad()
     def _drop_gamma(self) -> None:
         """Make σ the network, with BatchNorm statistics of σ. If γ is 0, nothing changes."""
@@ -194,14 +205,16 @@ class Dividemix:
 
     def _draw(self) -> None:
         """Draw an epoch's samples and views from both sides of each split, and how they are mixed."""
-        count, drawn = len(self.rows.table), []
+        count, drawn, sizes = len(self.rows.table), [], []
         for name in NAMES:
             labelled = self.selections[name].cpu()[self.source.index]
+            sizes.append(int(labelled.sum()) or len(labelled))
             for side in (labelled, ~labelled):
                 among = self.source.index[side] if side.any() else self.source.index
                 drawn.append(cycled(among, count, self.generator).unsqueeze(1))
                 drawn += [self.source.draw(count, self.generator) for _ in range(2)]
         self.rows.fill(torch.cat(drawn, 1))
+        self.rows_per_epoch.fill_(count if self.config.steps == "all" else max(sizes))
         # A draw from Beta(α, α) is g/(g + h) with g and h from Gamma(α).
         alpha = torch.full((count, 2, 2), self.config.mixing_alpha)
         gamma = torch._standard_gamma(alpha, generator=self.generator)
@@ -215,7 +228,7 @@ class Dividemix:
             losses = [self._warm_up(learner, batch) for learner in self.learners]
         else:
             count = -(-len(batch.labels) // 2)
-            ramp = linear_ramp(self.epochs_mixed + self.rows.share, self.config.rampup_epochs)
+            ramp = linear_ramp(self.epochs_mixed + self.rows.share_of(self.rows_per_epoch), self.config.rampup_epochs)
             rows, mixing = self.rows.next(count).chunk(2, 1), self.mixing.next(count).chunk(2, 1)
             with without_autocast_cache():
                 losses = [self._mix(k, rows[k], mixing[k], self.config.lambda_u * ramp) for k in range(2)]
@@ -258,6 +271,7 @@ class Dividemix:
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {"losses": self.losses, "clean": self.clean, "epochs_mixed": self.epochs_mixed}
+        own["rows_per_epoch"] = self.rows_per_epoch
         return {**own, **self.selections, **self.rows.tensors("rows"), **self.mixing.tensors("mixing")}
 
     def state_dict(self) -> dict[str, Any]:
@@ -365,6 +379,8 @@ def _check(config: DividemixConfig, epochs: int) -> None:
             raise ValueError(f"{name}={getattr(config, name)}: must be > 0.")
     if config.lambda_u < 0:
         raise ValueError(f"lambda_u={config.lambda_u}: must be >= 0. 0 switches the unlabelled term off.")
+    if config.steps not in ("labelled", "all"):
+        raise ValueError(f'steps={config.steps!r}: choose "labelled" or "all".')
     if config.warmup_epochs >= epochs:
         raise ValueError(
             f"warmup_epochs={config.warmup_epochs}: all {epochs} epochs would be warm-up. Use a shorter warm-up, or "

@@ -134,6 +134,14 @@ def schedule_epoch(method: Method, clock: Clock) -> int:
     return int(getattr(method, "schedule_epoch", clock.epoch))
 
 
+def steps_of(method: Method, batches: int) -> int:
+    """Return `steps_of_epoch`, the number of steps of this epoch, given the loader's. Default: one per batch.
+
+    If the method takes more steps, the loader starts again with a new order.
+    """
+    return int(method.steps_of_epoch(batches)) if hasattr(method, "steps_of_epoch") else batches
+
+
 def end_epoch(method: Method, validation_accuracy: float) -> None:
     """Call `end_epoch` with the noisy validation accuracy, if defined, after an epoch and before it is saved."""
     if hasattr(method, "end_epoch"):

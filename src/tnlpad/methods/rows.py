@@ -37,10 +37,9 @@ class Rows:
         self.place += count
         return self.table[wanted]
 
-    @property
-    def share(self) -> Tensor:
-        """Share of the table read so far; at most 1, even if it is read again."""
-        return (self.place / len(self.table)).clamp(max=1)
+    def share_of(self, rows: Tensor | int) -> Tensor:
+        """How many rows have been read, relative to this number; at most 1, even if they are read again."""
+        return (self.place / rows).clamp(max=1)
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """Return the tensors to save."""

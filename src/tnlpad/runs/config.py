@@ -37,6 +37,10 @@ from tnlpad.runs.recipes import (
 from tnlpad.runs.settings import allowed, as_text, check_name, field_comments, nearest, read
 from tnlpad.types import ProtocolName
 
+# Options that a method did not always have, and what it did without them: this value is not written, so that such runs
+# keep their names.
+LATER_OPTIONS: dict[str, dict[str, Any]] = {"dividemix": {"steps": "all"}, "dividemix+tnlpad": {"steps": "all"}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -84,9 +88,16 @@ class RunConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data in the order of the fields, with `data` only for user data."""
-        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        plain = self._plain()
         if self.data is None:
             del plain["data"]
+        for name, value in LATER_OPTIONS.get(self.method, {}).items():
+            if plain["options"].get(name) == value:
+                del plain["options"][name]
+        return plain
+
+    def _plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
         return plain
 
     @property
@@ -209,7 +220,7 @@ def departures(config: RunConfig) -> dict[str, Any]:
         network=config.network,
         seed=config.seed,
     )
-    expected, actual = (_flat(each.to_json()) for each in (recipe, config))
+    expected, actual = (_flat(each._plain()) for each in (recipe, config))
     return {name: value for name, value in actual.items() if value != expected[name]}
 
 
@@ -245,6 +256,8 @@ def from_json(plain: Mapping[str, Any]) -> RunConfig:
     values["noise"] = str(parse_noise(values["noise"]))
     check_name("method", values["method"], METHODS)
     hints, given = _method_hints(values["method"]), plain["options"]
+    if isinstance(given, Mapping):
+        given = {**LATER_OPTIONS.get(values["method"], {}), **given}
     if not isinstance(given, Mapping) or hints.keys() != given.keys():
         raise ValueError(f"options={given!r}: {values['method']} has {', '.join(hints) or 'none'}.")
     config = RunConfig(**values, options={key: read(key, given[key], hint) for key, hint in hints.items()})

@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import islice
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from tnlpad.core.compiled import compile_options
-from tnlpad.methods.protocol import Method, phase_of
+from tnlpad.methods.protocol import Method, phase_of, steps_of
 from tnlpad.types import Batch, BatchSource, Clock
 
 EngineName = Literal["auto", "eager", "graph"]
@@ -48,7 +49,7 @@ class Engine(Protocol):
     """Runs the steps of an epoch."""
 
     def epoch(self, clock: Clock, on_step: OnStep) -> Tensor:
-        """Train on every batch; return the loss of every step, on the device."""
+        """Train on every batch, or for as many steps as the method takes; return their losses, on the device."""
 
 
 def choose_engine(
@@ -78,15 +79,23 @@ class Eager:
         self.batch_size: int | None = None  # of the first batch; the last one may be short
 
     def epoch(self, clock: Clock, on_step: OnStep) -> Tensor:
-        losses = []
-        for step, batch in enumerate(self.loader, start=1):
+        losses: list[Tensor] = []
+        steps = steps_of(self.method, len(self.loader))
+        batches = self.loader if steps == len(self.loader) else islice(_endless(self.loader), steps)
+        for step, batch in enumerate(batches, start=1):
             self.batch_size = self.batch_size or len(batch.labels)
             autocast = torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=self.bf16)
             with autocast, compiled_if(len(batch.labels) == self.batch_size):
                 losses.append(self.method.step(batch, clock))
             if on_step is not None:
-                on_step(clock.epoch, step, len(self.loader))
+                on_step(clock.epoch, step, steps)
         return torch.stack(losses)
+
+
+def _endless(loader: BatchSource) -> Iterator[Batch]:
+    """Yield the batches of the loader again and again, in a new order each time."""
+    while True:
+        yield from loader
 
 
 class Replayed:
@@ -101,10 +110,17 @@ class Replayed:
         self.plan = self.losses = self.next_step = torch.empty(0)
 
     def epoch(self, clock: Clock, on_step: OnStep) -> Tensor:
+        steps, losses = steps_of(self.method, len(self.loader)), []
+        for first in range(0, steps, len(self.loader)):
+            losses.append(self._pass(clock, on_step, range(first, min(first + len(self.loader), steps)), steps))
+        return torch.cat(losses)
+
+    def _pass(self, clock: Clock, on_step: OnStep, numbers: range, steps: int) -> Tensor:
+        """Take the steps of these numbers, at most one per batch."""
         self._begin(self.loader.plan())
         rows, phase = len(self.plan), phase_of(self.method)
         launched: deque[torch.cuda.Event] = deque()
-        for step in range(len(self.loader)):
+        for step, number in enumerate(numbers):
             size = min(self.loader.batch_size, rows - step * self.loader.batch_size)
             if (phase, size) not in self.graphs:
                 self.graphs[phase, size] = Captured(partial(self._step, size, clock), eager_runs=EAGER_STEPS)
@@ -115,10 +131,10 @@ class Replayed:
                 if len(launched) > STEPS_AHEAD:
                     launched.popleft().synchronize()
             if on_step is not None:
-                on_step(clock.epoch, step + 1, len(self.loader))
+                on_step(clock.epoch, number + 1, steps)
         if launched:
             launched.pop().synchronize()
-        return self.losses.clone()
+        return self.losses[: len(numbers)].clone()
 
     def _begin(self, plan: Tensor) -> None:
         if self.plan.shape != plan.shape:
