@@ -13,13 +13,14 @@ SOURCE = Path(tnlpad.__file__).parent
 
 SHARED = {"types", "errors", "suggestions", "atomic_files"}  # small and without torch, for everyone
 FOUNDATION = SHARED | {"rng", "core", "networks", "records", "paper"}
-PARTS = FOUNDATION | {"noise", "data", "methods", "training"}
+PARTS = FOUNDATION | {"noise", "data", "features", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in FOUNDATION},
     "networks": {"suggestions"},
     "records": {"atomic_files", "errors"},
     "noise": {"rng"} | SHARED,
     "data": {"rng"} | SHARED,
+    "features": SHARED | {"data", "networks"},
     "methods": {"types", "core"},
     "training": {"types", "atomic_files", "methods", "core"},
     "runs": PARTS,
@@ -28,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "suspects": SHARED | {"records", "data"},
     "report": {"records", "paper", "atomic_files"},
     "integrations": {"core"},
-    "fitting": SHARED | {"records", "data", "runs", "suspects", "networks", "training"},
+    "fitting": SHARED | {"records", "data", "features", "runs", "suspects", "networks", "training"},
     "cli": PARTS | {"runs", "grid", "paper_figures", "suspects", "report", "integrations"},
     "__main__": {"cli"},
 }

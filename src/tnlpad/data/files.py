@@ -21,10 +21,11 @@ WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 def default_root() -> Path:
     """Return the folder of all datasets: $TNLPAD_DATA, else a folder in the user's cache. It need not exist."""
     chosen = os.environ.get("TNLPAD_DATA")
-    return Path(chosen).expanduser() if chosen else _user_cache() / "tnlpad" / "data"
+    return Path(chosen).expanduser() if chosen else user_cache() / "tnlpad" / "data"
 
 
-def _user_cache() -> Path:
+def user_cache() -> Path:
+    """Return the folder where programs of this user keep files that can be made again."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
         return Path(base) if base else Path.home() / "AppData" / "Local"

@@ -11,11 +11,13 @@ How we differ: there is neither dropout nor stochastic depth, so the network use
 of ours; `our_name` maps the published ones to them, so that `load_pretrained` reads the published file.
 """
 
+import copy
 import re
 from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tnlpad.networks.network import Network, pooled
 
@@ -63,7 +65,7 @@ class ConvNorm(nn.Module):
         # With stride 1, "same" padding is symmetric.
         padding = kernel // 2 if stride == 1 else 0
         self.conv = nn.Conv2d(in_channels, channels, kernel, stride, padding, groups=groups, bias=False)
-        self.norm = nn.BatchNorm2d(channels, eps=NORM_EPSILON, momentum=NORM_MOMENTUM)
+        self.norm: nn.Module = nn.BatchNorm2d(channels, eps=NORM_EPSILON, momentum=NORM_MOMENTUM)
         self.kernel, self.stride, self.linear = kernel, stride, linear
 
     def forward(self, x: Tensor) -> Tensor:
@@ -118,6 +120,14 @@ class EfficientNetLite(Network):
 
     def features(self, images: Tensor) -> Tensor:
         return pooled(self.head(self.blocks(self.stem(images))))
+
+    def folded(self) -> "EfficientNetLite":
+        """Return a copy for inference, with normalisation folded into the convolutions: faster on a CPU."""
+        network = copy.deepcopy(self).eval()
+        for module in network.modules():
+            if isinstance(module, ConvNorm) and isinstance(module.norm, nn.BatchNorm2d):
+                module.conv, module.norm = fuse_conv_bn_eval(module.conv, module.norm), nn.Identity()
+        return network
 
     def our_name(self, published: str) -> str:
         """Return the name here of a tensor of the published weights; other names stay as they are.

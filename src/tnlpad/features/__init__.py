@@ -1,0 +1,1 @@
+"""Turn samples into numbers: features of pretrained networks, and encoders of texts and tables."""
