@@ -1,0 +1,87 @@
+"""Encoders turn texts or rows of a table into numbers. They are stored as JSON and arrays, never as a pickle."""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.atomic_files import replacing, write_by_rename
+from tnlpad.errors import DataError
+
+DESCRIPTION, ARRAYS = "encoder.json", "encoder.npz"
+MAX_BYTES = 1 << 32  # of the unpacked arrays
+
+
+class Encoder(Protocol):
+    """A fitted encoder, as `TextEncoder` and `TableEncoder` are."""
+
+    kind: ClassVar[str]
+
+    @property
+    def dimensions(self) -> int:
+        """Number of features per sample."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Name of each feature."""
+        ...
+
+    def transform(self, samples: Any, /) -> NDArray[np.float32]:
+        """Return the features of samples, a row for each."""
+        ...
+
+    def to_files(self, folder: Path) -> None:
+        """Write the encoder into a folder."""
+        ...
+
+    @classmethod
+    def from_files(cls, folder: Path) -> Self:
+        """Read an encoder that `to_files` wrote."""
+        ...
+
+
+def load_encoder(folder: Path) -> Encoder:
+    """Return the encoder in a folder, of either kind; raise DataError if there is none or it is damaged."""
+    from tnlpad.features.table import TableEncoder
+    from tnlpad.features.text import TextEncoder
+
+    kind = read_encoder(folder)[0].get("kind")
+    for encoder in (TextEncoder, TableEncoder):
+        if kind == encoder.kind:
+            return encoder.from_files(folder)
+    raise DataError(f"{folder / DESCRIPTION} describes an encoder of kind {str(kind)[:80]!r}, which is unknown.")
+
+
+def write_encoder(folder: Path, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write both files of an encoder; the description comes last and marks it as complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / ARRAYS) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    write_by_rename(folder / DESCRIPTION, json.dumps(description, ensure_ascii=False).encode())
+
+
+def read_encoder(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the description and the arrays of an encoder; raise DataError if they cannot be read."""
+    try:
+        description = json.loads((folder / DESCRIPTION).read_bytes())
+        with zipfile.ZipFile(folder / ARRAYS) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_BYTES:
+            raise ValueError(f"the arrays unpack to {size:,} bytes")
+        with np.load(folder / ARRAYS, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{folder}: the encoder of the samples cannot be read ({error}). Train again.") from error
+    if not isinstance(description, dict):
+        raise damaged(folder)
+    return description, arrays
+
+
+def damaged(folder: Path) -> DataError:
+    """Return the error for an encoder whose files do not fit together."""
+    return DataError(f"{folder}: the encoder of the samples is damaged. Restore its files, or train again.")
