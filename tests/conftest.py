@@ -1,5 +1,6 @@
-"""Settings for every test: one thread each, since the tests themselves run side by side; long ones only when asked."""
+"""Settings for every test: one thread each, since the tests run side by side; a cache of their own; long ones on request."""
 
+import os
 import signal
 
 import pytest
@@ -12,6 +13,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests marked long as well")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _feature_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the tests, and the processes that they start, out of the user's cache of features."""
+    os.environ["TNLPAD_CACHE"] = str(tmp_path_factory.mktemp("features"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

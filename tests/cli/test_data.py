@@ -152,3 +152,50 @@ def test_the_root_of_the_environment(mnist, tmp_path, monkeypatch):
     result = invoke("list")
     assert result.exit_code == 2
     assert "TNLPAD_DATA" in result.stderr
+
+
+@pytest.fixture
+def cached(tmp_path):
+    import numpy as np
+
+    from tnlpad.features.cache import EntryKey, FeatureCache
+
+    for pixels, samples in ((128, 3), (224, 2)):
+        key = EntryKey(identity="lite-57934424", pixels=pixels, dimensions=4, preprocessing=1)
+        store = FeatureCache(tmp_path, key)
+        store.add([number.to_bytes(32, "big") for number in range(samples)], np.ones((samples, 4), np.float32))
+        store.flush()
+    return tmp_path
+
+
+def test_the_cache_is_listed(cached):
+    result = invoke("cache", "--cache", cached)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"lite-57934424-128px-v1 .*lite-57934424 .* 128 .* 3 ", result.stdout)
+    assert f"5 samples (0.0 MB) in {cached}" in result.stdout
+    document = json.loads(invoke("cache", "lite-57934424-224px-v1", "--cache", cached, "--json").stdout)
+    (entry,) = document["entries"]
+    assert (entry["backbone"], entry["pixels"], entry["samples"]) == ("lite-57934424", 224, 2)
+
+
+def test_the_cache_is_cleared(cached):
+    result = invoke("cache", "lite-57934424-128px-v1", "--clear", "--cache", cached)
+    assert result.stdout.startswith("Removed 3 samples")
+    assert [folder.name for folder in cached.iterdir()] == ["lite-57934424-224px-v1"]
+    assert invoke("cache", "lite", "--clear", "--cache", cached).stdout.startswith("Removed 2 samples")
+    assert list(cached.iterdir()) == []
+    assert "0 samples" in invoke("cache", "--cache", cached).stdout
+
+
+def test_the_cache_of_the_environment(cached, monkeypatch):
+    monkeypatch.setenv("TNLPAD_CACHE", str(cached))
+    assert json.loads(invoke("cache", "--json").stdout)["cache"] == str(cached)
+    assert invoke("cache", "--clear").exit_code == 0
+    assert list(cached.iterdir()) == []
+
+
+def test_an_unknown_entry_of_the_cache(cached):
+    result = invoke("cache", "dinov2", "--clear", "--cache", cached)
+    assert result.exit_code == 2
+    assert "dinov2 is not in the cache" in unboxed(result.stderr)
+    assert len(list(cached.iterdir())) == 2

@@ -1,4 +1,4 @@
-"""`tnlpad data`: download, list and verify published datasets."""
+"""`tnlpad data`: download, list and verify published datasets, and show or clear the cache of features."""
 
 import os
 import sys
@@ -16,11 +16,14 @@ from tnlpad.cli.progress import progress_reporter
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import DatasetInfo
     from tnlpad.data.verify import Status
+    from tnlpad.features.cache import CacheEntry
 
 BAD_DATA = 3
 PIPE_WIDTH = 160  # characters; keeps paths in one piece
 
-data = typer.Typer(no_args_is_help=True, help="Download, list and verify published datasets.")
+data = typer.Typer(
+    no_args_is_help=True, help="Download, list and verify published datasets; show or clear the feature cache."
+)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a dataset, such as mnist; `tnlpad data list` shows all.")
@@ -91,6 +94,93 @@ def check(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson =
         raise typer.Exit(BAD_DATA)
     if not as_json:
         typer.echo(f"{name}: nothing is wrong.")
+
+
+@data.command()
+def cache(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Entry, or all entries of a backbone such as lite (default: all)."),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove these entries.")] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache", metavar="FOLDER", help="Folder of the cache (default: $TNLPAD_CACHE, or a user cache)."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the cached features of pretrained networks, or remove them with --clear.
+
+    Features that are removed are computed again when they are needed.
+    """
+    from tnlpad.features.cache import cached_entries, clear_entry, default_cache
+
+    root = folder if folder is not None else default_cache()
+    try:
+        entries = cached_entries(root)
+        if name is not None:
+            entries = _entries_named(name, entries)
+        if clear:
+            for entry in entries:
+                clear_entry(entry)
+    except OSError as error:
+        fail(f"{root}: {error.strerror or error}. Name another folder with --cache, or change its permissions.")
+    if as_json:
+        print_json({"cache": str(root), "cleared": clear, "entries": [_described(entry) for entry in entries]})
+    elif clear:
+        typer.echo(f"Removed {_total(entries)} from {root}.")
+    else:
+        _print_cache(root, entries)
+
+
+def _entries_named(name: str, entries: list["CacheEntry"]) -> list["CacheEntry"]:
+    """Return the entries of this name, identity, or backbone."""
+    found = [each for each in entries if name in (each.name, each.identity, each.identity.rpartition("-")[0])]
+    if not found:
+        known = ", ".join(each.name for each in entries) or "none"
+        raise typer.BadParameter(f"{name} is not in the cache. Entries: {known}.", param_hint="NAME")
+    return found
+
+
+def _described(entry: "CacheEntry") -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    return {
+        "name": entry.name,
+        "backbone": entry.identity,
+        "pixels": entry.pixels or None,
+        "samples": entry.samples,
+        "bytes": entry.size_bytes,
+        "last_used": datetime.fromtimestamp(entry.last_used, UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _total(entries: list["CacheEntry"]) -> str:
+    samples = sum(entry.samples for entry in entries)
+    return f"{samples:,} samples ({_size(sum(entry.size_bytes for entry in entries))})"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
+
+
+def _print_cache(root: Path, entries: list["CacheEntry"]) -> None:
+    from datetime import datetime
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "backbone", "pixels", "samples", "size", "last used")
+    for entry in entries:
+        used = datetime.fromtimestamp(entry.last_used).strftime("%Y-%m-%d %H:%M")
+        pixels = str(entry.pixels) if entry.pixels else "text"
+        table.add_row(entry.name, entry.identity, pixels, f"{entry.samples:,}", _size(entry.size_bytes), used)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    if entries:
+        console.print(table)
+    console.print(f"{_total(entries)} in {root}", markup=False, soft_wrap=True)
 
 
 def _info(name: str) -> "DatasetInfo":
