@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from tnlpad import __version__
+from tnlpad.cli.audit import audit
 from tnlpad.cli.check import check
 from tnlpad.cli.clean import clean
 from tnlpad.cli.data import data
@@ -55,7 +56,7 @@ def options(
 
 VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start here": (demo, doctor),
-    "Your own data": (check, train, suspects, clean, predict, export),
+    "Your own data": (check, train, suspects, audit, clean, predict, export),
     "Experiments": (tune, reproduce, report, noise),
 }
 for panel, verbs in VERBS.items():

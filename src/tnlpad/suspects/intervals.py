@@ -69,7 +69,7 @@ def share_wrong(sizes: Index, checked: Index, wrong: Index, level: float = LEVEL
         low, high = hypergeometric_limits(int(size[0]), int(count[0]), int(bad[0]), level)
     else:
         low, high = _stratified_limits(size, count, bad, level)
-    return Share(estimate=estimate, low=part * low, high=part * high + 1 - part)
+    return Share(estimate=estimate, low=part * low, high=part * high + (1 - part))
 
 
 def hypergeometric_limits(size: int, checked: int, wrong: int, level: float = LEVEL) -> tuple[float, float]:
@@ -102,10 +102,11 @@ def _stratified_limits(sizes: Index, checked: Index, wrong: Index, level: float)
     least, most = _rate_limits(sizes, checked, wrong)
     steepness = np.maximum(step * (sizes - checked) / np.maximum(sizes - 1, 1), 1e-12)
     place, tail = round(float(step @ wrong) * GRID), (1 - level) / 2
+    log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, sizes.max() + 1)))])
 
     def tails(share: float) -> tuple[float, float]:
         rates = _rates_of_largest_variance(share, weights, steepness, least, most)
-        chances = _distribution(rates, sizes, checked, step)
+        chances = _distribution(rates, sizes, checked, step, log_factorials)
         # A step further, so that the rounding to the grid makes the interval wider and not narrower.
         return float(chances[max(0, place - 1) :].sum()), float(chances[: place + 2].sum())
 
@@ -137,17 +138,15 @@ def _rate_limits(sizes: Index, checked: Index, wrong: Index) -> tuple[Floats, Fl
 def _rates_of_largest_variance(share: float, weights: Floats, steepness: Floats, least: Floats, most: Floats) -> Floats:
     """Return rates of the strata between their limits that give this share of all labels; see the module."""
 
-    def rates(multiplier: float) -> Floats:
-        return np.clip((1 - multiplier / steepness) / 2, least, most)
-
-    low, high = -float(steepness.max()), float(steepness.max())  # all rates at their highest, and at their lowest
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(weights @ rates(middle)) > share else (low, middle)
-    return rates(high)
+    # The share is linear in λ between the values at which a rate reaches a limit.
+    ends = np.sort(np.concatenate([steepness * (1 - 2 * least), steepness * (1 - 2 * most)]))
+    shares = np.clip((1 - ends[:, None] / steepness) / 2, least, most) @ weights
+    multiplier = np.interp(-share, -shares, ends)
+    rates: Floats = np.clip((1 - multiplier / steepness) / 2, least, most)
+    return rates
 
 
-def _distribution(rates: Floats, sizes: Index, checked: Index, step: Floats) -> Floats:
+def _distribution(rates: Floats, sizes: Index, checked: Index, step: Floats, log_factorials: Floats) -> Floats:
     """Return the probabilities of the estimates on the grid.
 
     A rate that is no whole number of labels is a mixture of the two nearest whole numbers. An estimate between two
@@ -158,38 +157,37 @@ def _distribution(rates: Floats, sizes: Index, checked: Index, step: Floats) -> 
         part = range(start, min(start + ROWS_AT_ONCE, len(rates)))
         rows = np.zeros((len(part), 2 * GRID))
         for row, stratum in zip(rows, part, strict=True):
-            counts = np.arange(checked[stratum] + 1)
-            places = counts * step[stratum] * GRID
-            below = np.floor(places + 1e-9).astype(np.int64)
-            over = np.clip(places - below, 0, 1)
-            chances = _chances(float(rates[stratum]) * int(sizes[stratum]), int(sizes[stratum]), int(checked[stratum]))
+            size, drawn = int(sizes[stratum]), int(checked[stratum])
+            places = np.arange(drawn + 1) * (float(step[stratum]) * GRID)
+            below = (places + 1e-9).astype(np.int64)
+            over = np.maximum(places - below, 0)
+            chances = _chances(float(rates[stratum]) * size, size, drawn, log_factorials)
             np.add.at(row, below, chances * (1 - over))
             np.add.at(row, below + 1, chances * over)
         spectrum *= np.fft.rfft(rows, axis=1).prod(0)
     return np.maximum(np.fft.irfft(spectrum, 2 * GRID), 0.0)
 
 
-def _chances(expected: float, size: int, checked: int) -> Floats:
+def _chances(expected: float, size: int, checked: int, log_factorials: Floats) -> Floats:
     """Return the probabilities of 0 to `checked` wrong labels, if `expected` of all are wrong."""
     below = min(size, int(expected + 1e-9))
     over = expected - below
-    chances = _hypergeometric(below, size, checked)
-    return chances if over <= 1e-9 else (1 - over) * chances + over * _hypergeometric(below + 1, size, checked)
+    chances = _hypergeometric(below, size, checked, log_factorials)
+    if over <= 1e-9:
+        return chances
+    return (1 - over) * chances + over * _hypergeometric(below + 1, size, checked, log_factorials)
 
 
-def _hypergeometric(wrong: int, size: int, checked: int) -> Floats:
-    from scipy.special import gammaln  # type: ignore[import-untyped, unused-ignore]
-
-    counts = np.arange(checked + 1)
-    possible = (counts <= wrong) & (checked - counts <= size - wrong)
-    drawn = counts[possible]
-
-    def log_choose(of: int, some: Index) -> Floats:
-        logs: Floats = gammaln(of + 1) - gammaln(some + 1) - gammaln(of - some + 1)
-        return logs
-
-    logs = log_choose(wrong, drawn) + log_choose(size - wrong, checked - drawn)
+def _hypergeometric(wrong: int, size: int, checked: int, log_factorials: Floats) -> Floats:
+    least, most = max(0, checked - (size - wrong)), min(checked, wrong)
+    drawn = np.arange(least, most + 1)
+    logs = -(
+        log_factorials[drawn]
+        + log_factorials[wrong - drawn]
+        + log_factorials[checked - drawn]
+        + log_factorials[size - wrong - checked + drawn]
+    )
     result: Floats = np.zeros(checked + 1)
-    result[possible] = np.exp(logs - logs.max())
+    result[least : most + 1] = np.exp(logs - logs.max())
     result /= result.sum()
     return result

@@ -1,7 +1,8 @@
 """The page of suspects, one HTML file: pictures, given → suggested, a filter by pair of classes, keyboard shortcuts.
 
 A reader decides which label is right. The page stores the decisions in the browser and saves them as a table for
-`tnlpad clean --review`.
+`tnlpad clean --review`. The page of an audit shows labels that were drawn at random, in random order. It hides what the
+model thinks of a label until the reader has decided, and saves a table for `tnlpad audit --review`.
 """
 
 from collections import Counter
@@ -11,16 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tnlpad.suspects.audit import By, Sample
 from tnlpad.suspects.listing import RankedRun, Ranking, Suspect
 from tnlpad.suspects.pictures import Comparison, Illustrator
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
 
-MAX_CARDS = 500  # with a picture of some 8 kB each, the page stays within a few megabytes
+MAX_CARDS = 5000  # with a picture of some 8 kB each, the page stays below 50 megabytes; an audit has no limit
 MAX_CLASSES = 30  # in the table of estimated rates
 MAX_NAME_LENGTH = 48  # in the filter, whose entries do not wrap
 ANY = "anything"
+DRAWN: dict[By, str] = {
+    "random": "at random",
+    "class": "at random within the given classes",
+    "confidence": "at random within ranges of the model's confidence",
+}
 
 
 def page_of_run(
@@ -31,11 +38,10 @@ def page_of_run(
     warn: Callable[[str], None],
 ) -> str:
     """Return the page of a run's suspects; for the arguments see `write_suspects`."""
-    facts, config, noise = run.scores.facts, run.config, run.config.get("noise")
-    name = Path(run.about["path"]).name if run.about else str(config["dataset"])
+    facts, config = run.scores.facts, run.config
     shown = Illustrator(run, data, root, warn)
     return suspects_page(
-        name + (f", noise {noise}" if noise not in (None, "none") else ""),
+        _title(run),
         listed,
         run.ranking,
         run.scores.class_names,
@@ -48,8 +54,60 @@ def page_of_run(
         },
         picture=shown.picture,
         numbers=shown.numbers,
+        text=shown.text,
+        values=shown.categories,
         caution=run.caution,
     )
+
+
+def audit_page(
+    run: RankedRun,
+    sample: Sample,
+    token: str,
+    *,
+    command: str,
+    file: str,
+    data: "OwnDataset | None" = None,
+    root: Path | None = None,
+    warn: Callable[[str], None],
+) -> str:
+    """Return the page on which a person decides about the labels of an audit.
+
+    Args:
+        run: The run.
+        sample: The drawn labels.
+        token: Name of the drawing; the decisions carry it, and those of different drawings are kept apart.
+        command: The command to run with the decisions.
+        file: Name of the file in which the page saves them.
+        data, root, warn: See `write_suspects`.
+    """
+    shown = Illustrator(run, data, root, warn)
+    by_id = {each.id: each for each in run.suspects(len(run.scores))}
+    drawn = [by_id[run.names.ids[row]] for row in sample.rows.tolist()]
+    cards = [
+        {**each.to_json(), "picture": shown.picture(each), "text": shown.text(each), "values": shown.values(each)}
+        for each in drawn
+    ]
+    return _render(
+        "audit.html.j2",
+        title=_title(run),
+        cards=cards,
+        pictures=any(card["picture"] for card in cards),
+        labels=sample.total,
+        design=DRAWN[sample.by],
+        token=token,
+        command=command,
+        file=file,
+        class_names=list(run.scores.class_names),
+        caution=run.caution,
+        facts={"run": run.scores.facts["run_id"], "drawing": f"by {sample.by}, seed {sample.seed}", "name": token},
+    )
+
+
+def _title(run: RankedRun) -> str:
+    noise = run.config.get("noise")
+    name = Path(run.about["path"]).name if run.about else str(run.config["dataset"])
+    return name + (f", noise {noise}" if noise not in (None, "none") else "")
 
 
 def suspects_page(
@@ -61,6 +119,8 @@ def suspects_page(
     *,
     picture: Callable[[Suspect], str | None],
     numbers: Callable[[Suspect], Sequence[Comparison]] = lambda suspect: (),
+    text: Callable[[Suspect], str | None] = lambda suspect: None,
+    values: Callable[[Suspect], Sequence[tuple[str, str]]] = lambda suspect: (),
     caution: str | None = None,
 ) -> str:
     """Return the page of a list.
@@ -73,6 +133,8 @@ def suspects_page(
         facts: Further facts by name, for the end of the page; `run` keeps the reviews of different runs apart.
         picture: Returns the URL of a sample's picture, or None.
         numbers: Returns the telling columns of a row of numbers.
+        text: Returns the text of a sample, or None.
+        values: Returns further columns and values of a sample.
         caution: Why the estimates are unreliable; then the page leaves them out.
     """
     shown = listed[:MAX_CARDS]
@@ -82,18 +144,14 @@ def suspects_page(
             "pair": f"{each.given}-{each.suggested}",
             "picture": picture(each),
             "numbers": numbers(each),
+            "text": text(each),
+            "values": values(each),
         }
         for each in shown
     ]
     estimate = ranking.estimate
-    environment = Environment(
-        loader=PackageLoader("tnlpad.suspects"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("suspects.html.j2").render(
+    return _render(
+        "suspects.html.j2",
         title=title,
         cards=cards,
         pictures=any(card["picture"] for card in cards),
@@ -115,6 +173,17 @@ def suspects_page(
         percent=lambda share: f"{100 * share:.1f}",
         number=lambda value: f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}",
     )
+
+
+def _render(template: str, **values: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("tnlpad.suspects"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**values)
 
 
 def _filters(shown: Sequence[Suspect]) -> list[tuple[str, list[dict[str, Any]]]]:

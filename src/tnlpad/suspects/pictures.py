@@ -1,4 +1,4 @@
-"""Pictures of samples for the page of suspects, and for rows of numbers the columns by which they stand out.
+"""Pictures and texts of samples for the page of suspects, and for rows of numbers the columns by which they stand out.
 
 Pictures are embedded in the page as data URLs. For a row, the page shows the few columns in which it is nearer to the
 suggested class than to the given one by most. Typical of a class is the median of the rows with that label, which
@@ -31,6 +31,8 @@ MAX_SIDE_PIXELS = 192  # width of a card on a large screen
 MIN_SIDE_PIXELS = 56  # smaller images are enlarged by a whole number, with sharp pixels
 JPEG_QUALITY = 78
 MAX_COLUMNS = 4
+MAX_VALUES = 12  # columns of a row that are shown on the page of an audit
+MAX_CHARACTERS = 2000  # of a text
 
 
 class Illustrator:
@@ -73,6 +75,35 @@ class Illustrator:
         if self.run.about.get("kind") != "features" or self._typical is None:
             return ()
         return self._typical.compared(self._places[suspect.id], suspect.given, suspect.suggested)
+
+    def text(self, suspect: "Suspect") -> str | None:
+        """Return the text of a sample, shortened if it is long; None if the data are not texts."""
+        if self.run.about.get("kind") != "text" or self._data is None or self._data.texts is None:
+            return None
+        text = self._data.texts[self._places[suspect.id]]
+        return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+
+    def categories(self, suspect: "Suspect") -> "Sequence[tuple[str, str]]":
+        """Return the first columns of a row with gaps or categories; nothing for other data."""
+        return self.values(suspect) if self.run.about.get("kind") == "table" else ()
+
+    def values(self, suspect: "Suspect") -> "Sequence[tuple[str, str]]":
+        """Return the first columns of a row of any kind with their values; nothing for images and texts."""
+        if self.run.about.get("kind") not in ("features", "table") or self._data is None:
+            return ()
+        place, data = self._places[suspect.id], self._data
+        if data.features is not None:
+            row = data.features[place, :MAX_VALUES].tolist()
+            return [(name, f"{value:.6g}") for name, value in zip(data.columns[:MAX_VALUES], row, strict=True)]
+        if data.table is None:
+            return ()
+        table = data.table
+        numbers = zip(table.number_columns, table.numbers[place].tolist(), strict=True)
+        found = [(name, "" if value != value else f"{value:.6g}") for name, value in numbers]
+        found += [
+            (name, column[place] or "") for name, column in zip(table.category_columns, table.categories, strict=True)
+        ]
+        return found[:MAX_VALUES]
 
     @cached_property
     def _data(self) -> "OwnDataset | None":
