@@ -1,4 +1,4 @@
-"""Settings for every test: one thread each, since the tests run side by side; a cache of their own; long ones on request."""
+"""Settings for every test: one thread each, a cache of features of their own, and long ones only when asked."""
 
 import os
 import signal
