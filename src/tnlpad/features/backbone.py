@@ -30,8 +30,9 @@ IDENTITY_DIGITS = 8
 WORDS = ("auto", "none", "lite")
 MIN_PHOTOGRAPH_PIXELS = 32  # smaller images, such as scans of digits, have nothing that ImageNet teaches
 # Networks halve the map five times, so sides are multiples of 32. ImageNet networks were trained at 224 pixels: more
-# would show them unfamiliar sizes. Less than 128 leaves maps of 2x2 or 3x3, and enlarging helps: of photographs of 64
-# pixels a linear classifier on the features recognises 50 % at 64 pixels, 57 % at 96 and 60 % at 128.
+# would show them unfamiliar sizes. Small photographs are enlarged, which helps at a cost that grows with the area: of
+# photographs of 64 pixels, a linear classifier on 2,000 of them recognises 51 % at 64 pixels, 57 % at 96, 60 % at 128,
+# 64 % at 160 and 65 % at 224.
 SIDE_STEP, MIN_SIDE, MAX_SIDE = 32, 128, 224
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MAX_SIDE_OF_SMALL_NETWORKS = 64
