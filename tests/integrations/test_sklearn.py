@@ -6,11 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import coo_array, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 from torch import nn
 
@@ -359,3 +361,52 @@ def test_invalid_parameters_are_refused(options, message):
     features, given, _ = blobs(60)
     with pytest.raises(ValueError, match=message):
         TnlpadClassifier(**{"epochs": 3, **options}).fit(features, given)
+
+
+def short_texts(wrong=0.2):
+    """Return texts of two subjects, given and clean labels."""
+    random = np.random.default_rng(0)
+    words = [
+        ["goal", "team", "match", "player", "score", "ball", "league"],
+        ["bread", "soup", "cheese", "oven", "butter", "taste", "salt"],
+    ]
+    clean = np.arange(300) % 2
+    texts = [" ".join(random.choice([*words[label], "the", "and", "new"], 8)) for label in clean]
+    flipped = random.random(300) < wrong
+    return texts, np.where(flipped, 1 - clean, clean), clean
+
+
+@pytest.mark.parametrize("convert", [csr_array, csr_matrix, coo_array])
+def test_a_pipeline_with_a_vectoriser(convert):
+    texts, given, clean = short_texts()
+    convert_to = FunctionTransformer(convert, accept_sparse=True)
+    pipeline = make_pipeline(TfidfVectorizer(), convert_to, TnlpadClassifier(epochs=10, random_state=0))
+    pipeline.fit(texts, given)
+    assert pipeline.score(texts, clean) > 0.95
+    assert pipeline.predict_proba(texts[:3]).shape == (3, 2)
+
+
+def test_sparse_samples_are_scaled_by_one_number_and_never_dense_as_a_whole(monkeypatch):
+    texts, given, _ = short_texts()
+    matrix = csr_matrix(TfidfVectorizer().fit_transform(texts))
+    largest = []
+    dense = csr_matrix.toarray
+    monkeypatch.setattr(csr_matrix, "toarray", lambda self: largest.append(self.shape[0]) or dense(self))
+    monkeypatch.setattr(module, "PREDICTION_BATCH", 50)
+    classifier = TnlpadClassifier(epochs=2, batch_size=32, random_state=0).fit(matrix, given)
+    found = classifier.predict_proba(matrix)
+    assert max(largest) == 50
+    assert not classifier.mean_.any()
+    spread = dense(matrix).std(0)
+    np.testing.assert_allclose(classifier.scale_, np.sqrt((spread**2).mean()))
+    np.testing.assert_allclose(classifier.predict_proba(dense(matrix)), found, atol=1e-6)
+
+
+def test_sparse_samples_for_a_classifier_of_dense_ones_and_constant_columns():
+    features, given, _ = blobs()
+    classifier = TnlpadClassifier(epochs=2, random_state=0).fit(features, given)
+    np.testing.assert_array_equal(classifier.predict(csr_array(features)), classifier.predict(features))
+    constant = csr_array(np.full((300, 2), 0.1))
+    assert TnlpadClassifier(epochs=1, random_state=0).fit(constant, given).scale_.tolist() == [1, 1]
+    empty = csr_array((300, 2))
+    assert np.isfinite(TnlpadClassifier(epochs=1, random_state=0).fit(empty, given).predict_proba(empty)).all()

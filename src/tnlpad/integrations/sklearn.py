@@ -11,6 +11,9 @@ samples with noisy labels selects the epoch, so neither clean labels nor the sha
 How it differs from the paper: the learning rate follows a cosine. Its default and that of c2 gave the best accuracy on
 noisy held-out labels over several tables (`benchmarks/own_defaults.py`).
 
+Sparse matrices, such as those of scikit-learn's text vectorisers, are divided by one number, their typical spread,
+and stay sparse except for one batch at a time. Standardising each column would give rare words the largest values.
+
 There is no `sample_weight`. scikit-learn requires that a weight of two equals passing the sample twice, which training
 on random batches cannot guarantee.
 """
@@ -24,6 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from scipy.sparse import issparse  # type: ignore[import-untyped, unused-ignore]
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
@@ -47,10 +51,25 @@ PREDICTION_BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
+class _SparseSamples:
+    """A sparse matrix of samples, already scaled, of which rows become dense tensors on the device."""
+
+    matrix: Any
+    device: str
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        dense = self.matrix[rows.cpu().numpy()].toarray()
+        return torch.from_numpy(dense.astype(np.float32)).to(self.device)
+
+
+@dataclass(frozen=True, eq=False)
 class _Data:
     """Samples and labels on the device, and the indices of the training and the validation samples."""
 
-    samples: Tensor
+    samples: "Tensor | _SparseSamples"
     labels: Tensor
     train: Tensor
     validation: Tensor
@@ -89,7 +108,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: Sorted class labels.
         module_: The trained network, with σ as its weights. It expects standardised features.
-        mean_, scale_: Mean and scale of the features in training.
+        mean_, scale_: Mean and scale of the features in training; for a sparse matrix, zeros and one number.
         epoch_: The selected epoch, 1-based.
     """
 
@@ -123,16 +142,12 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "TnlpadClassifier":
-        """Train on samples X and their labels y, some of which may be wrong."""
+        """Train on samples X, dense or sparse, and their labels y, some of which may be wrong."""
         self._check_parameters()
-        X, y = validate_data(self, X, y, allow_nd=True)
+        X, y = validate_data(self, X, y, allow_nd=True, accept_sparse="csr")
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
-        self.mean_ = X.mean(axis=0, dtype=np.float64)
-        spread = X.std(axis=0, dtype=np.float64)
-        # A constant column of 0.1 has a rounding spread of 1e-16; dividing another value by it would explode.
-        varies = (spread > 0) & (X.max(axis=0) > X.min(axis=0))
-        self.scale_ = np.where(varies, spread, 1.0)
+        self.mean_, self.scale_ = _sparse_scale(X) if issparse(X) else _mean_and_scale(X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with _seeded(seed, torch.device(self.device)):
             network = self._network().to(self.device)
@@ -145,11 +160,12 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, in the order of `classes_`."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, allow_nd=True)
+        X = validate_data(self, X, reset=False, allow_nd=True, accept_sparse="csr")
         if X.shape[1:] != self.mean_.shape:
             raise ValueError(f"Samples have shape {X.shape[1:]}, but training samples had {self.mean_.shape}.")
+        samples = self._standardised(X)
         with torch.inference_mode():
-            logits = [self.module_(batch) for batch in self._standardised(X).split(PREDICTION_BATCH)]
+            logits = [self.module_(samples[batch]) for batch in torch.arange(len(samples)).split(PREDICTION_BATCH)]
             probabilities: np.ndarray = torch.cat(logits).softmax(1).cpu().numpy()
         return probabilities
 
@@ -158,6 +174,11 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         most_probable = self.predict_proba(X).argmax(1)
         labels: np.ndarray = self.classes_[most_probable]
         return labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _check_parameters(self) -> None:
         if self.optimizer not in BASES:
@@ -168,7 +189,11 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction={self.validation_fraction!r}: must lie in [0, 1).")
 
-    def _standardised(self, X: np.ndarray) -> Tensor:
+    def _standardised(self, X: Any) -> "Tensor | _SparseSamples":
+        if issparse(X) and not self.mean_.any():
+            return _SparseSamples(X.multiply(1 / self.scale_).tocsr(), self.device)
+        if issparse(X):
+            X = X.toarray()
         return torch.from_numpy(((X - self.mean_) / self.scale_).astype(np.float32)).to(self.device)
 
     def _split(self, labels: np.ndarray, seed: int) -> tuple[Tensor, Tensor]:
@@ -226,6 +251,23 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             if found > best or not len(data.validation):
                 best, chosen, sigma = found, epoch, optimizer.sigma_state_dict(network)
         return chosen, sigma
+
+
+def _mean_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    # A constant column of 0.1 has a rounding spread of 1e-16; dividing another value by it would explode.
+    varies = (spread > 0) & (X.max(axis=0) > X.min(axis=0))
+    return mean, np.where(varies, spread, 1.0)
+
+
+def _sparse_scale(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return no mean, which would make the matrix dense, and the root mean square spread of the columns that vary."""
+    X = X.astype(np.float64)
+    mean, squares = (np.asarray(each.mean(axis=0)).ravel() for each in (X, X.multiply(X)))
+    variance = squares - mean**2
+    varies = variance > 1e-12 * squares  # of a constant column, a rounding error is left
+    scale = float(np.sqrt(variance[varies].mean())) if varies.any() else 1.0
+    return np.zeros(X.shape[1]), np.full(X.shape[1], scale or 1.0)
 
 
 @contextmanager
