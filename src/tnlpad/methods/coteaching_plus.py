@@ -6,8 +6,8 @@ selects its ⌊(1 − forget)·|D|⌋ samples of smallest loss within D (all of 
 learns from them. The authors start at once on MNIST, after 20 epochs on CIFAR-10 and after 5 on CIFAR-100.
 
 What the public code adds, and we keep: if the networks agree on a whole batch, both learn from all of it, as long as
-epoch × step < 5000. With a start in the first epoch, this is the warm-up. Without it, two fresh networks that predict
-the same class for every image never learn anything.
+epoch × step < 5000. With a start in the first epoch, fresh networks may both predict one class for every image; without
+this, they would then never learn again.
 
 How we differ from the public code: the loss of D is the sum over the selected samples, divided by the batch size, so
 that a sample counts as much as it does in the first phase. That code divides the sum by the squared number of selected

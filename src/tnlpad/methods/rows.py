@@ -38,7 +38,7 @@ class Rows:
         return self.table[wanted]
 
     def share_of(self, rows: Tensor | int) -> Tensor:
-        """How many rows have been read, relative to this number; at most 1, even if they are read again."""
+        """Return how many rows have been read, relative to this number; at most 1, even if they are read again."""
         return (self.place / rows).clamp(max=1)
 
     def tensors(self, name: str) -> dict[str, Tensor]:
