@@ -200,7 +200,7 @@ def test_the_stem_goes_with_the_network():
         ("jocor", "cifar10", "symmetric:0.4", {"co_lambda": 0.9}),
         ("jocor", "cifar10", "symmetric:0.8", {"co_lambda": 0.65}),
         ("jocor", "cifar100", "symmetric:0.8", {"co_lambda": 0.85}),
-        ("jocor", "mnist", "symmetric:0.4", {"co_lambda": 0.95}),
+        ("jocor", "mnist", "symmetric:0.4", {"co_lambda": 0.5}),
         ("adacorr", "cifar10", "symmetric:0.4", {"start_epoch": 25, "update_epoch": 30}),
         ("adacorr", "cifar10", "asymmetric:0.4", {"start_epoch": 20, "update_epoch": 25}),
         ("adacorr", "cifar100", "symmetric:0.8", {"start_epoch": 30, "update_epoch": 35}),
