@@ -1,16 +1,18 @@
 """Coverage and width of the audit's intervals, and the calibration error before and after an audit.
 
 Coverage: labels of known data are moved to other classes at random. Samples of them are drawn by each design, with the
-truth as the person who decides. The share of the 95 % intervals that hold the true share must be at least 94 %. The
-data are scikit-learn's digits, of which a sample of 200 is a ninth, and 10,000 made points of ten classes of unequal
-size. The design by confidence uses 1 − the out-of-fold probability of the given label by logistic regression.
+truth as the person who decides. The share of the 95 % intervals that hold the true share must be at least 94 %. It has
+a standard error of 0.7 points with 1,000 samples and of 0.35 with 4,000. For simple random samples it is also computed
+exactly, from the probabilities of all results. The data are scikit-learn's digits, of which a sample of 200 is a ninth,
+and 10,000 made points of ten classes of unequal size. The design by confidence uses 1 − the out-of-fold probability of
+the given label by logistic regression.
 
 Calibration: small networks are trained on digits and tables with wrong labels, as in `benchmarks/noise_rates.py`. Each
 training is audited a few times with 200 decisions. The calibration error is the mean difference between confidence and
 share of wrong labels over ten bins, weighted by their size. It is measured over all labels, and over those that were
 not checked. The seeds 3 and 4 were used to choose the prior of the recalibration, so report others.
 
-    python -m benchmarks.audit [--repeats 1000] [--seeds 5 6] [--audits 20] [--jobs 2] [--save record.json]
+    python -m benchmarks.audit [--repeats 4000] [--seeds 5 6] [--audits 20] [--jobs 2] [--save record.json]
 """
 
 import argparse
@@ -32,7 +34,7 @@ from benchmarks.machine import leave, machine, versions
 from benchmarks.noise_rates import EPOCHS, IMAGES, Cell, cells, content
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.suspects.audit import DESIGNS, By, Sample, draw, recalibrated
-from tnlpad.suspects.intervals import LEVEL, share_wrong
+from tnlpad.suspects.intervals import LEVEL, hypergeometric_limits, share_wrong
 
 DATA = ("digits", "made")
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
@@ -56,7 +58,7 @@ class Known:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=1000, help="samples for each row of the coverage")
+    parser.add_argument("--repeats", type=int, default=4000, help="samples for each row of the coverage")
     parser.add_argument("--seeds", nargs="+", type=int, default=[5, 6], help="of the trainings")
     parser.add_argument("--audits", type=int, default=20, help="of each training and design")
     parser.add_argument("--jobs", type=int, default=1)
@@ -117,11 +119,23 @@ def covered(name: str, share: float, repeats: int) -> list[dict[str, Any]]:
                 cache[key] = share_wrong(*counts)
             limits.append(cache[key].low <= truth <= cache[key].high)
             widths.append(cache[key].width)
+        exact = {"exact_coverage": round(exact_coverage(known.wrong, size), 4)} if by == "random" else {}
         rows.append(
             {"data": name, "labels": len(known.given), "by": by, "rate": round(truth, 4), "size": size}
             | {"coverage": round(mean(limits), 4), "mean_width": round(mean(widths), 4)}
+            | exact
         )
     return rows
+
+
+def exact_coverage(wrong: NDArray[np.bool_], size: int) -> float:
+    """Return the probability that the interval of a simple random sample holds the true share."""
+    from scipy.stats import hypergeom
+
+    results = range(size + 1)
+    limits = [hypergeometric_limits(len(wrong), size, result) for result in results]
+    held = [low <= wrong.mean() <= high for low, high in limits]
+    return float(hypergeom.pmf(results, len(wrong), wrong.sum(), size) @ held)
 
 
 def counted(sample: Sample, known: Known) -> tuple[NDArray[np.int64], ...]:

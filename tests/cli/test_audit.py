@@ -204,7 +204,7 @@ def test_a_class_of_two_is_drawn(tmp_path):
     assert len(found["ids"]) == 30
     page = (run / "audit" / "index.html").read_text()
     assert page.count('data-given="rare"') >= 1
-    assert page.count('<table class="numbers" aria-label="the sample">') == 30
+    assert page.count('<table class="numbers values" aria-label="the sample">') == 30
 
 
 def test_own_pictures_are_on_the_page(tmp_path):

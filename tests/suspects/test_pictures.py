@@ -1,11 +1,22 @@
 import io
 from base64 import b64decode
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tnlpad.suspects.pictures import MAX_COLUMNS, MAX_SIDE_PIXELS, TypicalNumbers, picture_of_array, picture_of_image
+from tnlpad.data.own.mixed import MixedTable
+from tnlpad.suspects.pictures import (
+    MAX_CHARACTERS,
+    MAX_COLUMNS,
+    MAX_SIDE_PIXELS,
+    MAX_VALUES,
+    Illustrator,
+    TypicalNumbers,
+    picture_of_array,
+    picture_of_image,
+)
 
 
 def opened(address):
@@ -54,3 +65,39 @@ def test_medians_do_not_move_with_a_few_wrong_labels():
 
 def test_a_class_without_rows_has_the_median_of_all():
     assert all(np.isfinite([each.value, each.given, each.suggested]).all() for each in rows().compared(3, 0, 7))
+
+
+def illustrator(**fields):
+    about = {"kind": "features", "path": "x"}
+    data = SimpleNamespace(ids=("a", "b"), texts=None, features=None, table=None, columns=())
+    vars(data).update(fields)
+    run = SimpleNamespace(about=about | ({"kind": "text"} if data.texts else {"kind": "table"} if data.table else {}))
+    return Illustrator(run, data, None, pytest.fail), SimpleNamespace(id="b")
+
+
+def test_the_values_of_a_row_are_shown_in_part():
+    columns = tuple(f"c{k}" for k in range(15))
+    shown, sample = illustrator(features=np.arange(30, dtype=np.float32).reshape(2, 15), columns=columns)
+    values = shown.values(sample)
+    assert values[0] == ("c0", "15")
+    assert len(values) == MAX_VALUES + 1
+    assert values[-1] == ("…", "3 more columns")
+    assert shown.categories(sample) == ()
+
+
+def test_gaps_and_categories_are_shown():
+    table = MixedTable(
+        number_columns=("age",),
+        numbers=np.array([[1.5], [np.nan]], dtype=np.float32),
+        category_columns=("town", "job"),
+        categories=(["Ulm", "Bonn"], ["x", None]),
+    )
+    shown, sample = illustrator(table=table)
+    assert shown.values(sample) == shown.categories(sample) == [("age", ""), ("town", "Bonn"), ("job", "")]
+
+
+def test_a_long_text_is_shortened():
+    shown, sample = illustrator(texts=("short", "x" * 5000))
+    assert shown.text(sample) == "x" * MAX_CHARACTERS + "…"
+    assert shown.text(SimpleNamespace(id="a")) == "short"
+    assert shown.values(sample) == ()

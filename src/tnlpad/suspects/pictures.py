@@ -92,18 +92,17 @@ class Illustrator:
         if self.run.about.get("kind") not in ("features", "table") or self._data is None:
             return ()
         place, data = self._places[suspect.id], self._data
-        if data.features is not None:
-            row = data.features[place, :MAX_VALUES].tolist()
-            return [(name, f"{value:.6g}") for name, value in zip(data.columns[:MAX_VALUES], row, strict=True)]
-        if data.table is None:
+        names, row, categories = data.columns, data.features, {}
+        if data.table is not None:
+            names, row = data.table.number_columns, data.table.numbers
+            categories = dict(zip(data.table.category_columns, data.table.categories, strict=True))
+        if row is None:
             return ()
-        table = data.table
-        numbers = zip(table.number_columns, table.numbers[place].tolist(), strict=True)
+        numbers = zip(names, row[place].tolist(), strict=True)
         found = [(name, "" if value != value else f"{value:.6g}") for name, value in numbers]
-        found += [
-            (name, column[place] or "") for name, column in zip(table.category_columns, table.categories, strict=True)
-        ]
-        return found[:MAX_VALUES]
+        found += [(name, column[place] or "") for name, column in categories.items()]
+        more = len(found) - MAX_VALUES
+        return found if more <= 0 else [*found[:MAX_VALUES], ("…", f"{more:,} more columns")]
 
     @cached_property
     def _data(self) -> "OwnDataset | None":
