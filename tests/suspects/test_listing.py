@@ -52,7 +52,7 @@ def test_absorption_needs_a_decomposition():
 
 
 def test_the_reason_of_a_suspect_whose_given_label_leads():
-    rows, _, _ = listed(top=600, sharpness=1.0, rate=0.45)
+    rows, _, _ = listed(top=600, sharpness=2.5, rate=0.3)
     leading = [row for row in rows if "but also" in row.why]
     assert leading
     for row in leading:

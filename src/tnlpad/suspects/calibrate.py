@@ -8,6 +8,9 @@ Doubt is then a mixture of two normal distributions, the lower of right labels a
 expectation maximisation fits. With free weights, the weight of the upper component estimates the noise rate. With
 weights fixed at the final rate (`estimate.py`), its posterior, made monotone, is the confidence. A constant is added to
 the logarithmic odds so that the confidences sum to the estimated number of wrong labels.
+
+Out-of-fold doubt is already the logarithm of the odds (`random_errors.py`). It gives the confidence directly, up to a
+limit that grows with the estimated number of wrong labels: a few of them do not show that one is certain.
 """
 
 import numpy as np
@@ -23,6 +26,8 @@ MAX_FITTED = 4096
 MIN_WEIGHT_ERROR = 0.01
 MAX_CONFIDENCE = 0.999
 MAX_LOG_ODDS = 40.0
+NO_ERRORS = 1.5  # limits the confidence to a third where no label is estimated to be wrong, and to 91 % with ten
+WITHHELD_BELOW = 0.49
 MIN_START, MAX_START = 0.01, 0.9  # of the weight
 # Further starts: from 0, the fit may end with an upper component of a few outliers.
 STARTS = (0.1, 0.3, 0.5)
@@ -83,6 +88,21 @@ def confidence(doubt: Floats, noise_rate: float) -> Floats:
     shift = brentq(lambda shift: float(expit(log_odds + shift).mean()) - rate, -MAX_LOG_ODDS, MAX_LOG_ODDS)
     wrong: Floats = np.clip(expit(log_odds + shift), limits["y_min"], limits["y_max"])
     return wrong
+
+
+def out_of_fold_confidence(doubt: Floats, noise_rate: float) -> Floats:
+    """Return the probability that each label is wrong, from out-of-fold doubt."""
+    from scipy.special import expit
+
+    limit = min(MAX_CONFIDENCE, 1 - 1 / (NO_ERRORS + noise_rate * len(doubt)))
+    wrong: Floats = np.clip(expit(doubt), 1 - MAX_CONFIDENCE, limit)
+    return wrong
+
+
+def withheld(confidence: Floats) -> Floats:
+    """Scale confidences below `WITHHELD_BELOW`, in the same order, where no label can be called probably wrong."""
+    highest = float(confidence.max()) if len(confidence) else 0.0
+    return confidence * (WITHHELD_BELOW / highest) if highest > WITHHELD_BELOW else confidence
 
 
 def _quantiles(values: Floats) -> Floats:

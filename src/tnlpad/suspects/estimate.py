@@ -21,6 +21,10 @@ such a network contradicts some clear labels by mistake. How much was chosen wit
 would have been contradicted among all held-out samples. It is no narrower, since labels do not show how much more often
 people err about unclear samples; on CIFAR-10's human labels, narrower intervals were too low. Intervals of classes are
 bootstrap percentiles and do not cover this.
+
+Out-of-fold probabilities give the rate of random errors by maximum likelihood (`random_errors.py`). The matrix is then
+that of the posterior: the expected number of samples of each true class with each given label. Intervals of its entries
+combine sampling error with the interval of the rate.
 """
 
 from dataclasses import dataclass
@@ -28,8 +32,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.records.scores import SampleScores
 from tnlpad.suspects.calibrate import upper_weight
 from tnlpad.suspects.evidence import Floats, Predictions
+from tnlpad.suspects.random_errors import RandomErrors, sharpened_rows
 from tnlpad.types import Index, Labels, Transition
 
 CLEAR_SHARE = 0.3
@@ -58,6 +64,7 @@ class Estimate:
             with more than `MAX_CLASSES_WITH_INTERVALS` classes.
         samples: Number of samples that were counted.
         held_out: Whether these were held out from training. If not, memorised labels make the rate too low.
+        random_only: Whether the rate is that of random errors, which excludes errors that follow the classes.
     """
 
     noise_rate: float
@@ -68,6 +75,7 @@ class Estimate:
     transition_intervals: Floats | None
     samples: int
     held_out: bool
+    random_only: bool = False
 
 
 def first_transition(seen: Predictions) -> Transition:
@@ -117,6 +125,43 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
         samples=len(clear),
         held_out=bool(seen.held_out.any()),
     )
+
+
+def estimate_out_of_fold(scores: SampleScores, errors: RandomErrors) -> Estimate:
+    """Estimate the matrix of a fitted model of random errors."""
+    classes, rate = len(scores.class_names), errors.rate
+    joint = np.zeros((classes, classes))  # expected number of samples by true and given label
+    for sharp, given in sharpened_rows(scores, errors.temperature):
+        every = np.arange(len(given))
+        right = sharp[every, given]
+        true = rate * sharp / max(1, classes - 1)
+        true[every, given] = (1 - rate) * right
+        true /= np.maximum(true.sum(1, keepdims=True), 1e-300)
+        np.add.at(joint.T, given, true)
+    sizes = joint.sum(1)
+    transition = np.where(sizes[:, None] > 0, joint / np.maximum(sizes, 1e-12)[:, None], np.eye(classes))
+    rates: Floats = 1 - transition.diagonal()
+    with_matrix = classes <= MAX_CLASSES_WITH_INTERVALS
+    return Estimate(
+        noise_rate=rate,
+        noise_rate_interval=errors.interval,
+        class_rates=rates,
+        class_rate_intervals=_scaled_intervals(rates, sizes, errors),
+        transition=transition,
+        transition_intervals=_scaled_intervals(transition, sizes[:, None], errors) if with_matrix else None,
+        samples=len(scores),
+        held_out=True,
+        random_only=True,
+    )
+
+
+def _scaled_intervals(shares: Floats, sizes: Floats, errors: RandomErrors) -> Floats:
+    """Return intervals whose error combines that of a share of so many samples with that of the overall rate."""
+    likely = (shares * sizes + PSEUDO_COUNT) / (sizes + 2 * PSEUDO_COUNT)
+    chance = NORMAL_QUANTILE * np.sqrt(likely * (1 - likely) / (sizes + 2 * PSEUDO_COUNT))
+    low, high = (np.hypot(chance, abs(bound - errors.rate)) for bound in errors.interval)
+    result: Floats = np.clip(np.stack([shares - low, shares + high], axis=-1), 0.0, 1.0)
+    return result
 
 
 def clearest(seen: Predictions, among: NDArray[np.bool_]) -> Index:

@@ -8,6 +8,8 @@ the true class, the odds that the given label g is wrong are
 
 Doubt is the logarithm of these odds. So a class raises the doubt only if T says that its samples are often given the
 label g. The class with the largest term is suggested in place of g.
+
+Out-of-fold probabilities are sharpened first, and every wrong label is equally likely: see `random_errors.py`.
 """
 
 from collections.abc import Callable
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.records.scores import SampleScores
+from tnlpad.suspects.random_errors import RandomErrors, is_out_of_fold, log_probabilities, sharpened
 from tnlpad.types import Labels, Transition
 
 Floats = NDArray[np.float64]
@@ -86,7 +89,7 @@ def predictions(scores: SampleScores) -> Predictions:
         given=given,
         predicted=predicted,
         lead=lead,
-        held_out=np.asarray(scores.columns["part"]) == "validation",
+        held_out=(np.asarray(scores.columns["part"]) == "validation") | is_out_of_fold(scores),
         num_classes=len(scores.class_names),
     )
 
@@ -103,6 +106,28 @@ def evidence(scores: SampleScores, seen: Predictions, transition: Transition) ->
         terms[every, given] = 0
         suggested = terms.argmax(1)
         doubt = np.log(terms.sum(1, dtype=float)) - np.log(right)
+        return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
+
+    suggested, doubt, given_probability, suggested_probability = _map_rows(scores, doubt_rows)
+    return Evidence(
+        given=seen.given,
+        suggested=suggested,
+        doubt=doubt,
+        given_probability=given_probability,
+        suggested_probability=suggested_probability,
+        held_out=seen.held_out,
+    )
+
+
+def out_of_fold_evidence(scores: SampleScores, seen: Predictions, errors: RandomErrors) -> Evidence:
+    """Make the second pass over out-of-fold probabilities, with the fitted model of random errors."""
+
+    def doubt_rows(rows: NDArray[np.float32], given: Labels) -> Columns:
+        every = np.arange(len(rows))
+        sharp = sharpened(log_probabilities(rows), errors.temperature)
+        doubt = errors.doubt(sharp[every, given], rows.shape[1])
+        sharp[every, given] = -1
+        suggested = sharp.argmax(1)
         return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
 
     suggested, doubt, given_probability, suggested_probability = _map_rows(scores, doubt_rows)

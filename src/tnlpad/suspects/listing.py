@@ -13,11 +13,18 @@ This score was chosen with seed 1 on digits and on parts of MNIST and Fashion-MN
   fitted to each part fails there.
 
 `benchmarks/suspects.py` has the numbers of other seeds.
+
+Out-of-fold samples need no scaling. Their doubt is the logarithm of the odds of a fitted model (`random_errors.py`).
+
+A network that is too weak gives no rate, and calls no label probably wrong: only the order remains. How much it knows
+is measured on samples that it was not trained on. A class with few samples is hardly learnt, so its samples are ranked
+no higher than the median, and the class is named.
 """
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +35,10 @@ from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
 from tnlpad.records.scores import SampleNames, SampleScores, read_data_file, read_names, read_samples, read_scores
 from tnlpad.records.store import Record, RunFolder
-from tnlpad.suspects.calibrate import comparable, confidence
-from tnlpad.suspects.estimate import Estimate, estimate, first_transition
-from tnlpad.suspects.evidence import Evidence, Floats, evidence, predictions
+from tnlpad.suspects.calibrate import comparable, confidence, out_of_fold_confidence, withheld
+from tnlpad.suspects.estimate import Estimate, estimate, estimate_out_of_fold, first_transition
+from tnlpad.suspects.evidence import Evidence, Floats, evidence, out_of_fold_evidence, predictions
+from tnlpad.suspects.random_errors import RandomErrors, fit_random_errors, is_out_of_fold
 from tnlpad.types import Index
 
 if TYPE_CHECKING:
@@ -43,6 +51,15 @@ NOTABLE_ABSORPTION = 1.0  # in logits: γ makes the given label e times as likel
 # below it. `benchmarks/noise_rates.py` has the numbers of other seeds.
 MIN_GAIN = 0.3
 MIN_HELD_OUT = 10  # fewer samples say nothing about the gain
+# Information of a network trained from scratch, on its held-out samples; see `random_errors.py`.
+MIN_INFORMATION = 0.33
+MIN_CLASS_SAMPLES = 5  # a class with fewer is too rare to judge its labels
+LISTED_WITHOUT_SUSPECTS = 100  # where no label can be called probably wrong
+MAX_RARE_NAMED = 5
+WITHOUT_ESTIMATES = (
+    "So the number of wrong labels cannot be estimated. The order of the list may still help. More samples, larger "
+    "images, a pretrained network or other features make stronger predictions."
+)
 MOVED = "Put the data back there, or run `tnlpad train` with the new path: it finds the run again."
 
 
@@ -77,7 +94,9 @@ class Ranking:
         confidence: Probability that each sample's label is wrong.
         score: Share of samples that are less suspicious; 1 is the most suspicious.
         order: Rows of the samples, the most suspicious first.
-        suspects: Number of samples, from the start, whose label is more likely wrong than right.
+        suspects: Number of samples, from the start, whose label is more likely wrong than right; 0 with a weakness.
+        weakness: Why the network is too weak for estimates, or None. Only the order has a meaning then.
+        rare: Labels of the classes that have too few samples to judge.
     """
 
     evidence: Evidence
@@ -86,6 +105,8 @@ class Ranking:
     score: Floats
     order: Index
     suspects: int
+    weakness: str | None = None
+    rare: tuple[int, ...] = ()
 
     @property
     def suspect_share(self) -> float:
@@ -114,8 +135,13 @@ class RankedRun:
 
     @cached_property
     def caution(self) -> str | None:
-        """Why the estimates are unreliable, or None."""
-        return caution(self.summary, self.scores)
+        """Why there are no estimates, or None."""
+        return self.ranking.weakness or caution(self.summary, self.scores)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Further remarks about the ranking."""
+        return rarity_notes(self.ranking, self.scores)
 
     @cached_property
     def samples(self) -> Mapping[str, Sequence[Any]]:
@@ -123,7 +149,12 @@ class RankedRun:
         return read_samples(self.folder.path)
 
     def suspects(self, top: int | None = None) -> list[Suspect]:
-        """Return the `top` most suspicious samples, by default all that are more likely wrong than right."""
+        """Return the `top` most suspicious samples, by default all that are more likely wrong than right.
+
+        With a caution, none can be called so, and the default is the first `LISTED_WITHOUT_SUSPECTS`.
+        """
+        if top is None and self.caution is not None:
+            top = LISTED_WITHOUT_SUSPECTS
         return suspects(self.ranking, self.scores, self.names, top)
 
     def open_data(self, reporter: Reporter = SILENT) -> "OwnDataset":
@@ -153,41 +184,90 @@ class RankedRun:
 
 def rank_run(folder: RunFolder) -> RankedRun:
     """Read the records of a finished run and rank its samples; raise `RecordError` if they are missing or damaged."""
-    scores = read_scores(folder.path)
+    scores, summary = read_scores(folder.path), folder.summary()
+    ranking = rank(scores)
+    if ranking.weakness is None and (weakness := caution(summary, scores)) is not None:
+        ranking = _without_estimates(ranking, weakness)
     return RankedRun(
         folder=folder,
         config=folder.config(),
-        summary=folder.summary(),
+        summary=summary,
         about=read_data_file(folder.path) or {},
         scores=scores,
         names=read_names(folder.path, scores.columns["index"]),
-        ranking=rank(scores),
+        ranking=ranking,
     )
 
 
 def rank(scores: SampleScores) -> Ranking:
     """Rank all samples by suspicion."""
     seen = predictions(scores)
-    found = evidence(scores, seen, first_transition(seen))
-    doubt = comparable(found.doubt, found.held_out)
-    estimated = estimate(seen, doubt)
-    wrong = confidence(doubt, estimated.noise_rate)
+    sizes = np.bincount(seen.given, minlength=seen.num_classes)
+    if is_out_of_fold(scores):
+        errors = fit_random_errors(scores)
+        weakness = _out_of_fold_weakness(errors, len(scores))
+        found = out_of_fold_evidence(scores, seen, errors)
+        doubt = _without_rarity(found.doubt, sizes[seen.given])
+        estimated = estimate_out_of_fold(scores, errors)
+        wrong = out_of_fold_confidence(doubt, estimated.noise_rate)
+    else:
+        weakness = _held_out_weakness(scores, np.flatnonzero(seen.held_out))
+        found = evidence(scores, seen, first_transition(seen))
+        doubt = _without_rarity(comparable(found.doubt, found.held_out), sizes[seen.given])
+        estimated = estimate(seen, doubt)
+        wrong = confidence(doubt, estimated.noise_rate)
     order: Index = np.argsort(-doubt, kind="stable")
     score = np.empty(len(order))
     score[order] = 1 - np.arange(len(order)) / max(1, len(order))
-    return Ranking(
+    ranking = Ranking(
         evidence=found,
         estimate=estimated,
         confidence=wrong,
         score=score,
         order=order,
         suspects=int((wrong >= SUSPECT_FROM).sum()),
+        rare=tuple(np.flatnonzero((sizes > 0) & (sizes < MIN_CLASS_SAMPLES)).tolist()),
+    )
+    return ranking if weakness is None else _without_estimates(ranking, weakness)
+
+
+def _without_estimates(ranking: Ranking, weakness: str) -> Ranking:
+    return replace(ranking, confidence=withheld(ranking.confidence), suspects=0, weakness=weakness)
+
+
+def _without_rarity(doubt: Floats, class_size: NDArray[np.int64]) -> Floats:
+    """Limit the doubt of samples of rare classes to the median doubt."""
+    rare = class_size < MIN_CLASS_SAMPLES
+    if not rare.any() or rare.all():
+        return doubt
+    return np.where(rare, np.minimum(doubt, np.median(doubt[~rare])), doubt)
+
+
+def _out_of_fold_weakness(errors: RandomErrors, samples: int) -> str | None:
+    if not errors.too_weak:
+        return None
+    return (
+        f"The networks know too little about these {samples:,} samples: their predictions for samples that they were "
+        f"not trained on hold {100 * errors.information:.0f} % of what certain ones would. {WITHOUT_ESTIMATES}"
+    )
+
+
+def _held_out_weakness(scores: SampleScores, held_out: Index) -> str | None:
+    if len(held_out) < MIN_HELD_OUT:
+        return None
+    errors = fit_random_errors(scores, held_out)
+    if errors.information >= MIN_INFORMATION:
+        return None
+    return (
+        f"The network knows too little: its predictions for the {len(held_out):,} held-out samples hold "
+        f"{100 * errors.information:.0f} % of what certain ones would. {WITHOUT_ESTIMATES}"
     )
 
 
 def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: int | None = None) -> list[Suspect]:
     """List the `top` most suspicious samples, by default all that are more likely wrong than right."""
-    found, classes, epochs = ranking.evidence, scores.class_names, int(scores.facts["epochs_until_chosen"])
+    found, classes = ranking.evidence, scores.class_names
+    out_of_fold, epochs = is_out_of_fold(scores), int(scores.facts.get("epochs_until_chosen", 0))
     absorption = absorbed(scores.columns, scores.views)
     columns = (
         np.arange(len(scores)),
@@ -199,7 +279,7 @@ def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: in
         ranking.confidence.round(4),
         found.given_probability,
         found.suggested_probability,
-        scores.columns[f"agreed_{scores.views[0]}"],
+        np.zeros(len(scores)) if out_of_fold else scores.columns[f"agreed_{scores.views[0]}"],
         np.zeros(len(scores)) if absorption is None else absorption,
     )
     places = ranking.order[: ranking.suspects if top is None else top]
@@ -207,14 +287,21 @@ def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: in
     # Plain numbers are much faster than those of NumPy for a hundred thousand rows.
     for number, row in enumerate(zip(*(column[places].tolist() for column in columns), strict=True), start=1):
         place, index, part, given, suggested, score, sure, of_given, of_suggested, agreed, absorbed_margin = row
-        why = _why(
+        names_and_shares = (
             f"“{classes[given]}” ({_percent(of_given)})",
             f"“{classes[suggested]}” ({_percent(of_suggested)})",
-            f"{round(agreed * epochs)} of {epochs}",
-            preferred=of_suggested > of_given,
-            suspect=sure >= SUSPECT_FROM,
-            held_out=part == "validation",
-            memorised=absorbed_margin >= NOTABLE_ABSORPTION,
+        )
+        why = (
+            _why_out_of_fold(*names_and_shares, preferred=of_suggested > of_given, rare=given in ranking.rare)
+            if out_of_fold
+            else _why(
+                *names_and_shares,
+                f"{round(agreed * epochs)} of {epochs}",
+                preferred=of_suggested > of_given,
+                suspect=sure >= SUSPECT_FROM,
+                held_out=part == "validation",
+                memorised=absorbed_margin >= NOTABLE_ABSORPTION,
+            )
         )
         listed.append(
             Suspect(
@@ -260,16 +347,27 @@ def _why(
     return text + "."
 
 
+def _why_out_of_fold(given: str, suggested: str, *, preferred: bool, rare: bool) -> str:
+    """Explain the rank of an out-of-fold sample."""
+    if preferred:
+        text = f"Networks that never saw this label predict {suggested}, not {given}"
+    else:
+        text = f"Networks that never saw this label agree with {given}"
+    return text + ("; the class has too few samples to judge." if rare else ".")
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.005 else "under 1 %"
 
 
 def caution(summary: Mapping[str, Any], scores: SampleScores) -> str | None:
-    """Return why the estimates of a run are unreliable, or None.
+    """Return why a run has no estimates, as far as its accuracy and its number of held-out samples say; or None.
 
     The accuracy on held-out labels alone says little, since the most frequent label may be right for nine tenths of the
     data. The gain over it counts: see `MIN_GAIN`.
     """
+    if is_out_of_fold(scores):
+        return None  # `rank` measures what the networks know about all samples
     held_out = np.asarray(scores.columns["given"])[np.asarray(scores.columns["part"]) == "validation"]
     accuracy = (summary.get("chosen") or {}).get("validation_accuracy")
     if 0 < len(held_out) < MIN_HELD_OUT:
@@ -290,14 +388,50 @@ def caution(summary: Mapping[str, Any], scores: SampleScores) -> str | None:
     )
 
 
+def rarity_notes(ranking: Ranking, scores: SampleScores) -> tuple[str, ...]:
+    """Name the classes that have too few samples to judge."""
+    if not ranking.rare:
+        return ()
+    names = [f"“{scores.class_names[label]}”" for label in ranking.rare[:MAX_RARE_NAMED]]
+    more = len(ranking.rare) - len(names)
+    listed = ", ".join(names) + (f" and {more:,} more" if more else "")
+    return (
+        f"{'Class' if len(ranking.rare) == 1 else 'Classes'} {listed}: fewer than {MIN_CLASS_SAMPLES} samples, too few "
+        "to judge. Check these labels yourself.",
+    )
+
+
+def rate_sentences(estimate: Estimate, audit: str = "tnlpad audit RUN") -> tuple[str, str]:
+    """Return what the data show about the share of wrong labels, and what they cannot show.
+
+    Args:
+        estimate: The estimate.
+        audit: The command that settles it.
+    """
+    low, high = estimate.noise_rate_interval
+    share = f"{100 * estimate.noise_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)"
+    if estimate.random_only:
+        shown = f"Random errors: the data show that {share} of the labels are wrong at random."
+        hidden = (
+            "Errors that follow the classes, such as one class often labelled as another, come on top and cannot be "
+            "told from classes that look alike."
+        )
+    else:
+        shown = f"Estimated share of wrong labels: {share}."
+        hidden = (
+            "Errors that the network learnt as if they were right, such as those of a rule, cannot be seen in the data."
+        )
+    return shown, f"{hidden} To measure all errors, check a random sample: {audit}"
+
+
 def verdict(run: RankedRun) -> str:
     """Summarise how many labels are suspect and how many are probably wrong, or why that is unknown."""
+    notes = "".join(f"\nNote: {note}" for note in run.notes)
     if run.caution is not None:
-        return f"Caution: {run.caution}"
+        return f"Caution: {run.caution}{notes}"
     ranking = run.ranking
-    rate, (low, high) = ranking.estimate.noise_rate, ranking.estimate.noise_rate_interval
+    shown, hidden = rate_sentences(ranking.estimate, f"tnlpad audit {shlex.quote(str(run.folder.path))}")
     return (
         f"{ranking.suspects:,} of {len(ranking.order):,} labels {'is' if ranking.suspects == 1 else 'are'} more likely "
-        "wrong than right.\n"
-        f"Estimated share of wrong labels: {100 * rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)."
+        f"wrong than right.\n{shown}\n{hidden}{notes}"
     )
