@@ -312,5 +312,5 @@ def test_damaged_scores_are_reported_even_with_quiet(tmp_path):
 def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("tnlpad.suspects.listing.RankedRun.open_data", lambda *_: pytest.fail("opened twice"))
     run = trained(own_data(tmp_path, kind), tmp_path / "runs")
-    assert document("suspects", run)["suspects"], "or nothing would have to be shown"
+    assert document("suspects", run)["listed"], "or nothing would have to be shown"
     assert (run / "suspects" / "index.html").is_file()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tnlpad.records.scores import SampleScores
+from tnlpad.records.scores import SampleNames, SampleScores
 from tnlpad.suspects import random_errors
 from tnlpad.suspects.listing import MIN_CLASS_SAMPLES, SUSPECT_FROM, rank, rarity_notes, rate_sentences, suspects
 from tnlpad.suspects.random_errors import fit_random_errors, log_probabilities, sharpened
@@ -31,6 +31,10 @@ def out_of_fold(probabilities, given):
         views=("sigma",),
         facts={"folds": 5, "repeats": 2},
     )
+
+
+def names(size):
+    return SampleNames(ids=[str(k) for k in range(size)], paths=[None] * size)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.4])
@@ -100,8 +104,9 @@ def test_networks_that_know_little_give_an_order_and_nothing_else(sharpness):
     ranking = rank(scores)
     assert ranking.weakness is not None
     assert ranking.suspects == 0
-    assert ranking.confidence.max() < SUSPECT_FROM
-    assert np.all(np.diff(ranking.confidence[ranking.order]) <= 0)
+    rows = suspects(ranking, scores, names(len(scores)), len(scores))
+    assert max(row.confidence for row in rows) < SUSPECT_FROM
+    assert np.all(np.diff([row.confidence for row in rows]) <= 0)
 
 
 def test_a_rare_class_is_named_and_not_suspect():
@@ -119,11 +124,8 @@ def test_a_rare_class_is_named_and_not_suspect():
 
 
 def test_the_reason_names_networks_that_never_saw_the_label():
-    from tnlpad.records.scores import SampleNames
-
     scores, _ = judged(0.2, samples=200)
-    names = SampleNames(ids=[str(k) for k in range(200)], paths=[None] * 200)
-    rows = suspects(rank(scores), scores, names, 200)
+    rows = suspects(rank(scores), scores, names(200), 200)
     assert f"predict “{rows[0].suggested_name}”" in rows[0].why
     assert "never saw this label agree" in rows[-1].why
     assert not any("epoch" in row.why for row in rows)

@@ -111,7 +111,9 @@ def _read_formats(text: str | None, out: Path | None) -> list[str]:
 
 
 def _document(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
-    ranking = found.ranking
+    from tnlpad.suspects.listing import rate_sentences
+
+    ranking, known = found.ranking, found.caution is None
     low, high = ranking.estimate.noise_rate_interval
     small = len(found.scores.class_names) <= MAX_CLASSES_IN_JSON
     return {
@@ -120,8 +122,15 @@ def _document(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[P
         "suspects": ranking.suspects,
         "suspect_share": ranking.suspect_share,
         "caution": found.caution,
-        "noise_rate": {"estimate": ranking.estimate.noise_rate, "low": low, "high": high},
-        "transition": ranking.estimate.transition.tolist() if small else None,
+        "notes": list(found.notes),
+        "noise_rate": {
+            "estimate": ranking.estimate.noise_rate if known else None,
+            "low": low if known else None,
+            "high": high if known else None,
+            "random_only": ranking.estimate.random_only,
+            "text": " ".join(rate_sentences(ranking.estimate)) if known else None,
+        },
+        "transition": ranking.estimate.transition.tolist() if small and known else None,
         "class_names": list(found.scores.class_names),
         "listed": [each.to_json() for each in listed],
         "files": [str(path) for path in files],
@@ -135,7 +144,8 @@ def _print(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[Path
 
     from tnlpad.suspects.listing import verdict
 
-    table = Table(title="Suspect labels, the most suspicious first", title_justify="left")
+    title = "Suspect labels" if found.caution is None else "Labels"
+    table = Table(title=f"{title}, the most suspicious first", title_justify="left")
     headings = ("#", "sample", "given", "suggested", *(("wrong, %",) if found.caution is None else ()))
     for heading in headings:
         table.add_column(heading, justify="right" if heading in ("#", "wrong, %") else "left", overflow="fold")

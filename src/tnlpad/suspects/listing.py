@@ -95,7 +95,8 @@ class Ranking:
         score: Share of samples that are less suspicious; 1 is the most suspicious.
         order: Rows of the samples, the most suspicious first.
         suspects: Number of samples, from the start, whose label is more likely wrong than right; 0 with a weakness.
-        weakness: Why the network is too weak for estimates, or None. Only the order has a meaning then.
+        weakness: Why the network is too weak for estimates, or None. Only the order has a meaning then, and
+            confidences that are listed stay below one half.
         rare: Labels of the classes that have too few samples to judge.
     """
 
@@ -232,7 +233,7 @@ def rank(scores: SampleScores) -> Ranking:
 
 
 def _without_estimates(ranking: Ranking, weakness: str) -> Ranking:
-    return replace(ranking, confidence=withheld(ranking.confidence), suspects=0, weakness=weakness)
+    return replace(ranking, suspects=0, weakness=weakness)
 
 
 def _without_rarity(doubt: Floats, class_size: NDArray[np.int64]) -> Floats:
@@ -276,7 +277,7 @@ def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: in
         found.given,
         found.suggested,
         ranking.score.round(6),
-        ranking.confidence.round(4),
+        (ranking.confidence if ranking.weakness is None else withheld(ranking.confidence)).round(4),
         found.given_probability,
         found.suggested_probability,
         np.zeros(len(scores)) if out_of_fold else scores.columns[f"agreed_{scores.views[0]}"],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tnlpad.suspects.audit import By, Sample
-from tnlpad.suspects.listing import RankedRun, Ranking, Suspect
+from tnlpad.suspects.listing import RankedRun, Ranking, Suspect, rate_sentences
 from tnlpad.suspects.pictures import Comparison, Illustrator
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def page_of_run(
         text=shown.text,
         values=shown.categories,
         caution=run.caution,
+        notes=run.notes,
     )
 
 
@@ -122,6 +123,7 @@ def suspects_page(
     text: Callable[[Suspect], str | None] = lambda suspect: None,
     values: Callable[[Suspect], Sequence[tuple[str, str]]] = lambda suspect: (),
     caution: str | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the page of a list.
 
@@ -136,6 +138,7 @@ def suspects_page(
         text: Returns the text of a sample, or None.
         values: Returns further columns and values of a sample.
         caution: Why the estimates are unreliable; then the page leaves them out.
+        notes: Further remarks.
     """
     shown = listed[:MAX_CARDS]
     cards = [
@@ -159,6 +162,8 @@ def suspects_page(
         samples=len(ranking.order),
         suspects=ranking.suspects,
         filters=_filters(shown),
+        sentences=rate_sentences(estimate),
+        notes=notes,
         estimate=estimate,
         caution=caution,
         classes=[
