@@ -36,7 +36,7 @@ from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.config import configure, device_named
 from tnlpad.runs.own_data import keep_samples, trainable_parts
-from tnlpad.runs.predict import class_probabilities, inputs_of_own, wanted_columns
+from tnlpad.runs.predict import class_probabilities, inputs_of_own, reading_options
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
 from tnlpad.runs.shipped import Shipped, load_shipped
@@ -296,7 +296,7 @@ class Result:
         Raises:
             tnlpad.DataError: Samples cannot be used. None is left out, so that rows stay aligned with the data.
         """
-        own = open_samples(data, label=self.label, labelled=False, columns=wanted_columns(self.shipped))
+        own = open_samples(data, label=self.label, labelled=False, **reading_options(self.shipped))
         if own.problems:
             first = own.problems[0]
             raise DataError(

@@ -129,7 +129,7 @@ def _parquet(path):
         ("x.csv", "path,label\n", "has no rows"),
         ("x.csv", "a,b\nnan,1\n1,nan\n", "missing or not finite"),
         ("x.npz", "no archive", "cannot be read as .npz"),
-        ("x.xlsx", "x", "is not of a known kind"),
+        ("x.odt", "x", "is not of a known kind"),
     ],
 )
 def test_bad_data_end_with_three_and_write_nothing(run, tmp_path, name, content, message):

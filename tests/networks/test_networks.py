@@ -47,6 +47,7 @@ COUNTS = [
     ("small_cnn", {}, 22_650, 22_554, 96, 45_204),
     ("small_resnet", {}, 309_290, 308_330, 960, 617_620),
     ("mlp", {}, 18_314, 17_802, 512, 36_116),
+    ("head", {"in_channels": 2}, 3_338, 3_338, 0, 6_676),
 ]
 
 FEATURES = {
@@ -68,9 +69,10 @@ FEATURES = {
     "small_cnn": 128,
     "small_resnet": 128,
     "mlp": 128,
+    "head": 256,
 }
 
-FIXED_SIZE = {"lenet": 28, "small_cnn": 8, "mlp": 1}  # the others pool whatever is left
+FIXED_SIZE = {"lenet": 28, "small_cnn": 8, "mlp": 1, "head": 1}  # the others pool whatever is left
 
 every_network = pytest.mark.parametrize("name", NETWORKS)
 
@@ -93,8 +95,8 @@ def sizes(network):
 
 
 def test_the_tables_cover_every_network():
-    assert len(NETWORKS) == 18
-    assert len(COUNTS) == 35
+    assert len(NETWORKS) == 19
+    assert len(COUNTS) == 36
     assert {row[0] for row in COUNTS} == set(NETWORKS) == set(FEATURES)
 
 
@@ -189,7 +191,7 @@ def test_weights_start_as_pytorch_starts_them(name):
 def test_build_names_the_nearest():
     with pytest.raises(ValueError, match=r"network='resnet19' is unknown: did you mean resnet18\?"):
         build("resnet19")
-    with pytest.raises(ValueError, match=r"network='x' is unknown: choose one of lenet, resnet18, .*, mlp\."):
+    with pytest.raises(ValueError, match=r"network='x' is unknown: choose one of lenet, resnet18, .*, head\."):
         build("x")
     with pytest.raises(ValueError, match=r"resnet18 has no option 'stem_pading': did you mean stem_padding\?"):
         build("resnet18", stem_pading=0)

@@ -11,6 +11,7 @@ from tests.methods.problems import blobs, build, setup_for
 from tests.runs.test_recipes import shape
 from tnlpad.cli.options import read_settings
 from tnlpad.data.catalogue import CATALOGUE
+from tnlpad.data.own import DataShape
 from tnlpad.errors import NoiseDataError
 from tnlpad.methods import METHODS
 from tnlpad.runs.config import (
@@ -25,6 +26,9 @@ from tnlpad.runs.config import (
 )
 from tnlpad.runs.recipes import DATASET_DEFAULTS, NEEDS_NOISE_RATE
 
+TEXTS = DataShape(
+    fingerprint="0" * 64, kind="text", samples=99, validation=0, test=0, classes=2, channels=1, height=1, width=1
+)
 # For every rule the values next to its edge: the last that is allowed, and the first that is not.
 EDGES = [
     ("cifar10", "epochs", 1, 0),
@@ -51,6 +55,8 @@ EDGES = [
     ("cifar10", "noise_rate", 0.0, -0.01),
     ("cifar10", "noise_rate", 0.99, 1.0),
     ("cifar10", "patience", 1, 0),
+    (TEXTS, "folds", 2, 1),
+    (TEXTS, "repeats", 1, 0),
 ]
 
 

@@ -46,6 +46,14 @@ GroupColumn = Annotated[
     str | None,
     data_option("--group", metavar="COLUMN", help="Column whose equal values mark samples that belong together."),
 ]
+Backbone = Annotated[
+    str,
+    training_option(
+        metavar="NAME",
+        help="Train on features of a pretrained network: lite (EfficientNet-Lite0), a Hugging Face model or its "
+        "folder, auto (lite for photographs, if installed) or none.",
+    ),
+]
 Root = Annotated[
     Path | None,
     data_option(

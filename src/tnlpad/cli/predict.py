@@ -101,13 +101,13 @@ def _inputs(
     """Open the samples to predict, and return those that cannot be used as well."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import open_dataset
-    from tnlpad.runs.predict import inputs_of_catalogue, inputs_of_own, wanted_columns
+    from tnlpad.runs.predict import inputs_of_catalogue, inputs_of_own, reading_options
 
     if data in CATALOGUE:
         return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root), ()
     with progress_reporter(quiet) as reporter:
         own = open_dataset(
-            data, images=images, label=label, labelled=False, columns=wanted_columns(shipped), reporter=reporter
+            data, images=images, label=label, labelled=False, reporter=reporter, **reading_options(shipped)
         )
     for note in own.notes:
         say(f"Note: {printable(note)}", quiet)

@@ -12,7 +12,9 @@ import typer
 
 from tnlpad.cli.options import (
     AsJson,
+    Backbone,
     Device,
+    GroupColumn,
     IgnoredColumns,
     ImagesFolder,
     LabelColumn,
@@ -22,6 +24,7 @@ from tnlpad.cli.options import (
     Quiet,
     Root,
     Setting,
+    TextColumn,
     checked_device,
     data_option,
     output_option,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.records.store import RunFolder
     from tnlpad.runs.config import RunConfig
+    from tnlpad.runs.own_data import ChosenBackbone
 
 resuming_option = partial(typer.Option, rich_help_panel="Resuming")
 EXAMPLE_DATASET = "digits"  # its defaults are listed by `--settings` without DATA
@@ -55,6 +59,8 @@ def train(
     ] = None,
     images: ImagesFolder = None,
     label: LabelColumn = None,
+    text: TextColumn = None,
+    group: GroupColumn = None,
     ignore: IgnoredColumns = None,
     noise: Annotated[
         str | None,
@@ -86,6 +92,14 @@ def train(
     weights: Annotated[
         Path | None,
         training_option(metavar="FILE", help="Initial weights for --network: a .pth, .pt or .safetensors file."),
+    ] = None,
+    backbone: Backbone = "none",
+    folds: Annotated[
+        int | None,
+        training_option(metavar="N", help="Folds of features; labels are judged out of fold (default: 5)."),
+    ] = None,
+    repeats: Annotated[
+        int | None, training_option(metavar="N", help="Times that features are divided into folds (default: 1 to 3).")
     ] = None,
     protocol: Annotated[
         Protocol | None,
@@ -133,15 +147,18 @@ def train(
     tnlpad train digits --noise symmetric:0.4 --epochs 20
     """
     say("Loading torch.", quiet)
+    from tnlpad.features.cache import default_cache
     from tnlpad.runs.recipes import scoring_interval
     from tnlpad.runs.run import run
 
     name = _one_dataset(data, data_option)
     where = checked_device(device)
-    own = _open_own_data(name, images, label, ignore or [], quiet)
+    own = _open_own_data(name, images, label, ignore or [], quiet, text=text, group=group)
     everyday = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    everyday |= {"folds": folds, "repeats": repeats}
     with exit_codes():
         given = _all_settings(setting or [], everyday) | _pretrained(weights)
+        encoded_by = _backbone(backbone, own, given, quiet)
         if config is not None:
             words = {"noise": noise, "method": method, "network": network, "protocol": protocol}
             chosen = _from_file(config, words | ({} if own is not None else {"data": name}), seed, given)
@@ -155,7 +172,8 @@ def train(
                 protocol=protocol or "paper",
                 seed=1 if seed is None else seed,
                 device=where,
-                settings=given,
+                backbone=None if encoded_by is None else encoded_by.identity,
+                settings=({} if encoded_by is None else encoded_by.settings) | given,
             )
     if settings:
         _print_settings(chosen, as_json)
@@ -188,6 +206,8 @@ def train(
             own=own,
             root=root,
             weights=weights,
+            backbone=None if encoded_by is None else encoded_by.backbone,
+            cache=default_cache(),
             device=where,
             engine=engine,
             checkpoint_every_seconds=checkpoint_every,
@@ -212,7 +232,14 @@ def _one_dataset(argument: str | None, option: str | None) -> str | None:
 
 
 def _open_own_data(
-    data: str | None, images: Path | None, label: str | None, ignore: list[str], quiet: bool
+    data: str | None,
+    images: Path | None,
+    label: str | None,
+    ignore: list[str],
+    quiet: bool,
+    *,
+    text: str | None,
+    group: str | None,
 ) -> "OwnDataset | None":
     """Open the user's own data; None if `data` is the name of a published dataset."""
     from tnlpad.data.catalogue import CATALOGUE
@@ -221,6 +248,7 @@ def _open_own_data(
 
     if data is None or data in CATALOGUE or not is_path(data):
         given = {"--images": images, "--label": label, "--ignore": ignore[0] if ignore else None}
+        given |= {"--text": text, "--group": group}
         for option, value in given.items():
             if value is not None:
                 fail(f"{option} {value} is for your own tables, and {data} is not one. Leave it out.", code=2)
@@ -229,11 +257,13 @@ def _open_own_data(
         return None
     try:
         with progress_reporter(quiet) as reporter:
-            own = open_dataset(data, images=images, label=label, ignored=ignore, reporter=reporter)
+            own = open_dataset(
+                data, images=images, label=label, text=text, group=group, ignored=ignore, reporter=reporter
+            )
     except DataError as error:
         fail(str(error), code=3)
     if own.problems:
-        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignore)])
+        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignore, text=text, group=group)])
         say(f"{len(own.problems):,} samples are left out; `{check}` says why.", quiet)
     for note in own.notes:
         say(f"Note: {note}", quiet)
@@ -264,6 +294,26 @@ def _pretrained(weights: Path | None) -> dict[str, str]:
         return {"pretrained": name_with_hash(weights)}
     except OSError as error:
         fail(f"--weights {weights}: cannot be read ({error.strerror or error}).", code=3)
+
+
+def _backbone(word: str, own: "OwnDataset | None", settings: Mapping[str, str], quiet: bool) -> "ChosenBackbone | None":
+    """Find the pretrained network for the user's own data."""
+    from tnlpad.errors import DataError
+    from tnlpad.runs.own_data import choose_backbone
+
+    if own is None:
+        if word not in ("none", "auto"):
+            raise ValueError(f"--backbone {word} is for your own data. Leave it out.")
+        return None
+    resize = settings.get("resize", "")
+    try:
+        with progress_reporter(quiet) as reporter:
+            chosen = choose_backbone(word, own, pixels=int(resize) if resize.isdigit() else None)
+            if chosen.sentence:
+                reporter.say(chosen.sentence)
+    except DataError as error:
+        fail(str(error), code=3)
+    return chosen
 
 
 def _configured(data: str | None, own: "OwnDataset | None", **options: Any) -> "RunConfig":

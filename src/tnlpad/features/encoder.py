@@ -17,7 +17,7 @@ MAX_BYTES = 1 << 32  # of the unpacked arrays
 
 
 class Encoder(Protocol):
-    """A fitted encoder, as `TextEncoder` and `TableEncoder` are."""
+    """A fitted encoder, as `TextEncoder`, `TableEncoder` and `Projection` are."""
 
     kind: ClassVar[str]
 
@@ -46,12 +46,13 @@ class Encoder(Protocol):
 
 
 def load_encoder(folder: Path) -> Encoder:
-    """Return the encoder in a folder, of either kind; raise DataError if there is none or it is damaged."""
+    """Return the encoder in a folder, of any kind; raise DataError if there is none or it is damaged."""
+    from tnlpad.features.projection import Projection
     from tnlpad.features.table import TableEncoder
     from tnlpad.features.text import TextEncoder
 
     kind = read_encoder(folder)[0].get("kind")
-    for encoder in (TextEncoder, TableEncoder):
+    for encoder in (TextEncoder, TableEncoder, Projection):
         if kind == encoder.kind:
             return encoder.from_files(folder)
     raise DataError(f"{folder / DESCRIPTION} describes an encoder of kind {str(kind)[:80]!r}, which is unknown.")

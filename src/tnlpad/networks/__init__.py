@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 
 from tnlpad.networks.efficientnet_lite import efficientnet_lite0
+from tnlpad.networks.head import head
 from tnlpad.networks.lenet import lenet
 from tnlpad.networks.network import Network
 from tnlpad.networks.preact_resnet import preact_resnet18, preact_resnet18_dividemix
@@ -39,6 +40,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "small_cnn": small_cnn,
     "small_resnet": small_resnet,
     "mlp": mlp,
+    "head": head,
 }
 
 

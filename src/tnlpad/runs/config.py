@@ -37,6 +37,7 @@ from tnlpad.runs.recipes import (
 from tnlpad.runs.settings import allowed, as_text, check_name, field_comments, nearest, read
 from tnlpad.types import ProtocolName
 
+ONLY_FOR_USER_DATA = ("data", "backbone", "folds", "repeats")
 # Options that a method did not always have, and what it did without them: this value is not written, so that such runs
 # keep their names.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {"dividemix": {"steps": "all"}, "dividemix+tnlpad": {"steps": "all"}}
@@ -85,12 +86,16 @@ class RunConfig:
     compiled: bool  # compile the network; fused kernels round differently
     patience: int | None  # stop after this many epochs without a better validation accuracy
     data: DataShape | None = None  # shape of user data; None: a dataset of the catalogue
+    backbone: str | None = None  # pretrained network whose features are trained on, with digits of its SHA-256
+    folds: int | None = None  # parts of the data; each sample is judged by networks that were not trained on its part
+    repeats: int | None = None  # number of times that the data are divided into folds
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data in the order of the fields, with `data` only for user data."""
+        """Return plain data in the order of the fields, without those of user data that are None."""
         plain = self._plain()
-        if self.data is None:
-            del plain["data"]
+        for name in ONLY_FOR_USER_DATA:
+            if plain[name] is None:
+                del plain[name]
         for name, value in LATER_OPTIONS.get(self.method, {}).items():
             if plain["options"].get(name) == value:
                 del plain["options"][name]
@@ -110,7 +115,7 @@ class RunConfig:
 
 RUN_HINTS = typing.get_type_hints(RunConfig)
 ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure` and of the command line
-NOT_SETTABLE = {*ARGUMENTS, "options", "noise_file_sha256", "data"}
+NOT_SETTABLE = {*ARGUMENTS, "options", "noise_file_sha256", "data", "backbone"}
 
 
 def configure(
@@ -122,6 +127,7 @@ def configure(
     network: str | None = None,
     seed: int = 1,
     device: str = "cpu",
+    backbone: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Return the configuration of a run, with the defaults of `recipes` for everything that is not given.
@@ -134,6 +140,7 @@ def configure(
         network: One of `NETWORKS`.
         seed: Random seed.
         device: Where the run takes place; precision and compilation depend on it.
+        backbone: Identity of the pretrained network whose features are trained on, for user data.
         settings: Fields of the run or of the method's own configuration; strings are converted to the field's type.
     """
     settings = settings or {}
@@ -142,15 +149,18 @@ def configure(
     check_name("method", method, METHODS)
     check_name("protocol", protocol, typing.get_args(ProtocolName))
     spec = parse_noise(noise)
-    values = {**COMMON_DEFAULTS, **dataset_defaults(own or name), **run_defaults(method, name), "data": own}
+    values = {**COMMON_DEFAULTS, **dataset_defaults(own or name, backbone), **run_defaults(method, name), "data": own}
     values |= {"dataset": name, "noise": str(spec), "protocol": protocol, "method": method, "seed": seed}
     values |= {"noise_rate": assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
     values["network"] = values["network"] if network is None else network
     check_name("network", values["network"], NETWORKS)
     values |= network_defaults(values["network"], name, protocol)
-    values |= device_defaults(device, settings.get("network", values["network"]))
+    values["backbone"] = backbone
+    if settings.get("folds", values.get("folds")) in (None, "none"):
+        values |= {"folds": None, "repeats": None}
+        values |= device_defaults(device, settings.get("network", values["network"]))
     options = method_options(method, name, protocol, spec, values["epochs"])
-    options |= options_for_weights(method, values["pretrained"])
+    options |= options_for_weights(method, values["pretrained"], folds=values.get("folds") is not None)
     return with_settings(RunConfig(**values, options=options), settings)
 
 
@@ -219,6 +229,7 @@ def departures(config: RunConfig) -> dict[str, Any]:
         method=config.method,
         network=config.network,
         seed=config.seed,
+        backbone=config.backbone,
     )
     expected, actual = (_flat(each._plain()) for each in (recipe, config))
     return {name: value for name, value in actual.items() if value != expected[name]}
@@ -235,7 +246,8 @@ def command(config: RunConfig) -> str:
     # The path of user data is not part of a run: DATA stands for it.
     words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
     words += ["--noise", config.noise, "--method", config.method]
-    usual = dataset_defaults(config.data or config.dataset)["network"]
+    words += ["--backbone", config.backbone] if config.backbone is not None else []
+    usual = dataset_defaults(config.data or config.dataset, config.backbone)["network"]
     words += ["--network", config.network] if config.network != usual else []
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
     words += ["--seed", str(config.seed)]
@@ -248,8 +260,9 @@ def command(config: RunConfig) -> str:
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:
     """Read what `to_json` wrote; edited files are checked as strictly as a command line."""
-    if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {"data"}:
+    if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {*ONLY_FOR_USER_DATA}:
         raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
+    plain = dict.fromkeys(ONLY_FOR_USER_DATA) | dict(plain)
     values = {key: read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
     values["data"] = own = _shape_from_json(plain.get("data"))
     values["dataset"] = find(values["dataset"]).name if own is None else own.name
@@ -326,13 +339,18 @@ RULES = {
     ),
     "noise_rate": Rule("in [0, 1), or none", lambda value: 0 <= value < 1),
     "patience": Rule("at least 1 epoch, or none", lambda value: value >= 1),
+    "folds": Rule("at least 2, or none", lambda value: value >= 2),
+    "repeats": Rule("at least 1, or none", lambda value: value >= 1),
 }
 # Kinds of inputs, and the fields that have no effect on them.
 IN_MEMORY, DECODED, STREAMED, FEATURES = "images in memory", "image files in memory", "streamed images", "features"
+ENCODED = "features of images"
+FEATURE_NETWORKS = ("mlp", "head")
 WITHOUT_EFFECT = {
     IN_MEMORY: ("resize", "crop", "batches_per_epoch", "subset"),
     DECODED: ("batches_per_epoch", "subset"),
     STREAMED: ("crop_padding", "cutout"),
+    ENCODED: ("crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
     FEATURES: ("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
 }
 
@@ -345,8 +363,7 @@ def check(config: RunConfig) -> None:
         if value is not None and not rule.holds(value):
             raise ValueError(f"{name}={value!r}: must be {rule.text}.")
     inputs, own = _inputs(config), config.data is not None
-    if inputs == FEATURES and config.network != "mlp":
-        raise ValueError(f"network={config.network!r}: takes images, and these data are rows of numbers. Use mlp.")
+    _check_features(config, inputs)
     unused_subset = ("subset",) if own and inputs == STREAMED else ()
     for name in (*WITHOUT_EFFECT[inputs], *unused_subset):
         if value := getattr(config, name):
@@ -360,7 +377,7 @@ def check(config: RunConfig) -> None:
     kind = parse_noise(config.noise).kind
     if kind == "human" and not config.dataset.startswith("cifar"):
         raise ValueError(f"noise={config.noise!r}: human labels exist for cifar10 and cifar100 only. Use another kind.")
-    if inputs in (STREAMED, FEATURES) and kind == "instance":
+    if inputs in (STREAMED, FEATURES, ENCODED) and kind == "instance":
         raise ValueError(
             f"noise={config.noise!r}: needs all images in memory, and {config.dataset} has {inputs}. Use another kind."
         )
@@ -368,12 +385,30 @@ def check(config: RunConfig) -> None:
         raise ValueError(f"validation='clean': {config.dataset} has no clean validation set. Use 'noisy'.")
 
 
+def _check_features(config: RunConfig, inputs: str) -> None:
+    """Raise ValueError if the network or the folds do not go with the inputs."""
+    rows = inputs in (FEATURES, ENCODED)
+    if rows and config.network not in FEATURE_NETWORKS:
+        advice = "Use mlp or head" + (", or --backbone none." if config.backbone is not None else ".")
+        raise ValueError(f"network={config.network!r}: takes images, and this run is on rows of numbers. {advice}")
+    if config.folds is not None and not rows:
+        raise ValueError(f"folds={config.folds}: only features are judged out of fold, and these data are {inputs}.")
+    if (config.folds is None) != (config.repeats is None):
+        raise ValueError(f"folds={config.folds}, repeats={config.repeats}: give both, or none for both.")
+    if config.backbone is not None and config.pretrained is not None:
+        raise ValueError(
+            f"pretrained={config.pretrained!r}: the run is on features of {config.backbone}. Leave it out."
+        )
+
+
 def _inputs(config: RunConfig) -> str:
     if config.data is None:
         return STREAMED if find(config.dataset).image_shape is None else IN_MEMORY
+    if config.backbone is not None and config.data.kind in ("files", "images"):
+        return ENCODED
     if config.data.kind == "files":
         return STREAMED if config.crop is not None else DECODED
-    return FEATURES if config.data.kind == "features" else IN_MEMORY
+    return IN_MEMORY if config.data.kind == "images" else FEATURES
 
 
 # Devices --------------------------------------------------------------------------------------------------------------

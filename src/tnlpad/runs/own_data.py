@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,23 +22,57 @@ from tnlpad.data.own.dataset import Encoded
 from tnlpad.data.own.open import decoded
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
+from tnlpad.features.backbone import Backbone, resolve_backbone
+from tnlpad.features.cache import Features
+from tnlpad.features.encoder import Encoder
+from tnlpad.features.extract import extract_dataset, extract_texts
+from tnlpad.features.hugging_face import TextBackbone, text_model
+from tnlpad.features.projection import MAX_DIMENSIONS, Projection
+from tnlpad.features.table import TableEncoder
+from tnlpad.features.text import TextEncoder
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.scores import read_data_file, read_samples, write_samples
+from tnlpad.rng import numpy_stream
 from tnlpad.runs.config import RunConfig, check_noise_file
+from tnlpad.runs.folds import NOT_TRAINED, belonging_together, divide
 from tnlpad.runs.images import Images
 from tnlpad.runs.prepare import Data, held_out_parts
 from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
+ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's folder
+AnyBackbone = Backbone | TextBackbone
 MIN_DEVIATION = 1e-3  # of a channel that is the same in all images
 MIN_CLASSES = 2
 MIN_SAMPLES = 10  # a tenth of them is held out
 Inputs = NDArray[Any] | ImageFiles
 
 
+class ChosenBackbone(NamedTuple):
+    """A pretrained network, the settings that a run on its features needs, and a sentence about it."""
+
+    backbone: AnyBackbone | None
+    settings: dict[str, Any]
+    sentence: str
+
+    @property
+    def identity(self) -> str | None:
+        return None if self.backbone is None else self.backbone.identity
+
+
+def choose_backbone(word: str, own: OwnDataset, *, pixels: int | None = None) -> ChosenBackbone:
+    """Return the backbone that a word names for these data: none, auto, lite, or a Hugging Face model."""
+    if own.texts is not None and word not in ("none", "auto"):
+        texts = text_model(word)
+        return ChosenBackbone(texts, {}, f"Texts are encoded by {texts.name}.")
+    if own.files is None and own.images is None and word == "auto":
+        return ChosenBackbone(None, {}, "")
+    found = resolve_backbone(word, own.shape, pixels=pixels)
+    settings = {} if found.backbone is None else {"resize": found.backbone.pixels}
+    return ChosenBackbone(found.backbone, settings, found.sentence)
+
+
 def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
     """Return the rows to train on or hold out, and those of the test part; raises DataError if they are too few."""
-    if own.kind in ("text", "table"):
-        raise DataError(f"{own.source} is of kind {own.kind!r}, which cannot be trained on yet.")
     rows, test = own.indices("train", "validation"), own.indices("test")
     train = own.indices("train")
     classes = len(np.unique(own.labels[train]))
@@ -56,13 +90,41 @@ def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
     return rows, test
 
 
-def prepare_own_data(config: RunConfig, own: OwnDataset, device: torch.device, *, reporter: Reporter = SILENT) -> Data:
-    """Decode or standardise the inputs, add noise if requested, and split; depends only on the data and the seed."""
+def prepare_own_data(
+    config: RunConfig,
+    own: OwnDataset,
+    device: torch.device,
+    *,
+    backbone: AnyBackbone | None = None,
+    cache: Path | None = None,
+    reporter: Reporter = SILENT,
+) -> Data:
+    """Decode, encode or standardise the inputs, add noise if requested, and split; all depend only on data and seed.
+
+    Args:
+        config: The run.
+        own: The data.
+        device: Where the run takes place.
+        backbone: The pretrained network that the configuration names.
+        cache: Folder of cached features.
+        reporter: Receives progress.
+    """
     rows, test_rows = trainable_parts(own)
     parts = _split(config, own, rows)
-    inputs, test, normalisation = _inputs(config, own, rows, test_rows, parts, reporter)
+    encoder: Encoder | None = None
+    projection: Projection | None = None
+    if is_encoded(config):
+        every, encoder = _encoded(config, own, rows[parts.train], backbone, device, cache, reporter)
+        every, projection, normalisation = _reduced(every, rows[parts.train], one_scale=own.texts is not None)
+        inputs: Inputs = every[rows]
+        test: Inputs = every[test_rows]
+    else:
+        inputs, test, normalisation = _inputs(config, own, rows, test_rows, parts, reporter)
     noisy = _labels(config, own, rows, inputs)
     return Data(
+        fold=_folds(config, own, rows, parts, inputs, noisy, device),
+        encoder=encoder,
+        projection=projection,
         normalisation=normalisation,
         num_classes=len(own.class_names),
         class_names=own.class_names,
@@ -77,10 +139,90 @@ def prepare_own_data(config: RunConfig, own: OwnDataset, device: torch.device, *
     )
 
 
+def is_encoded(config: RunConfig) -> bool:
+    """Whether a run is on features that are computed from its data, or judged out of fold."""
+    assert config.data is not None, "a run on user data"
+    return config.backbone is not None or config.folds is not None or config.data.kind in ("text", "table")
+
+
+def _encoded(
+    config: RunConfig,
+    own: OwnDataset,
+    train: Index,
+    backbone: AnyBackbone | None,
+    device: torch.device,
+    cache: Path | None,
+    reporter: Reporter,
+) -> tuple[Features, Encoder | None]:
+    """Return features of all samples, and the encoder that was fitted to the training samples, if any."""
+    if config.backbone is not None:
+        if backbone is None or backbone.identity != config.backbone:
+            found = "none was given" if backbone is None else f"this is {backbone.identity}"
+            raise DataError(f"{config.run_id} is a run on features of {config.backbone}, but {found}.")
+        if isinstance(backbone, Backbone):
+            return extract_dataset(own, backbone, device=device, cache=cache, reporter=reporter), None
+        assert own.texts is not None, "checked when the backbone was resolved"
+        return extract_texts(own.texts, backbone, device=device, cache=cache, reporter=reporter), None
+    if own.texts is not None:
+        texts = TextEncoder.fit([own.texts[row] for row in train], seed=config.seed)
+        return texts.transform(own.texts), texts
+    if own.table is not None:
+        table = TableEncoder.fit(own.table.take(train))
+        return table.transform(own.table), table
+    assert own.features is not None, "checked with the configuration"
+    return own.features, None
+
+
+def _reduced(features: Features, train: Index, *, one_scale: bool) -> tuple[Features, Projection | None, Normalisation]:
+    """Standardise the features, or project many of them to fewer.
+
+    With `one_scale` all are divided by one number: the late components of texts are mostly noise.
+    """
+    if one_scale:
+        scale = float(np.sqrt(np.square(features[train], dtype=np.float64).mean())) or 1.0
+        return features / np.float32(scale), None, Normalisation(mean=(0.0,), std=(scale,))
+    if features.shape[1] > MAX_DIMENSIONS:
+        projection = Projection.fit(features[train])
+        return projection.transform(features), projection, Normalisation(mean=(0.0,), std=(1.0,))
+    columns = features.astype(np.float64)
+    mean, deviation = columns[train].mean(0), columns[train].std(0)
+    deviation[deviation == 0] = 1  # a constant column
+    standard = ((columns - mean) / deviation).astype(np.float32)
+    return standard, None, Normalisation(mean=tuple(mean), std=tuple(deviation))
+
+
+def _folds(
+    config: RunConfig,
+    own: OwnDataset,
+    rows: Index,
+    parts: Split,
+    inputs: Inputs,
+    noisy: NoisyLabels,
+    device: torch.device,
+) -> torch.Tensor | None:
+    """Divide the training samples into folds, if the run is judged out of fold; others are not trained on."""
+    if config.folds is None or config.repeats is None:
+        return None
+    assert isinstance(inputs, np.ndarray), "features are in memory"
+    chosen = rows[parts.train]
+    groups = None if own.groups is None else [own.groups[row] for row in chosen]
+    together = belonging_together(inputs[parts.train], [own.digests[row] for row in chosen], groups)
+    stream = numpy_stream(config.seed, "folds")
+    try:
+        divided = divide(noisy.given[parts.train], config.folds, config.repeats, stream, together)
+    except ValueError as error:
+        raise DataError(f"{own.source}: {error}") from error
+    fold = np.full((config.repeats, len(rows)), NOT_TRAINED)
+    fold[:, parts.train] = divided
+    return torch.from_numpy(fold).to(device)
+
+
 def _split(config: RunConfig, own: OwnDataset, rows: Index) -> Split:
     if own.shape.validation:
         held_out = np.isin(rows, own.indices("validation"))
         return Split(train=np.flatnonzero(~held_out), validation=np.flatnonzero(held_out))
+    if config.folds is not None:
+        return Split(train=np.arange(len(rows)), validation=np.arange(0))
     parts = held_out_parts(config, len(rows))
     if not len(parts.train) or not len(parts.validation):
         raise DataError(
@@ -157,8 +299,12 @@ def _to_device(inputs: Inputs, device: torch.device) -> Images:
     return inputs if isinstance(inputs, ImageFiles) else torch.from_numpy(inputs).to(device)
 
 
-def save_samples(folder: Path, own: OwnDataset, data: Data) -> None:
-    """Write the samples of a run and their paths into its folder."""
+def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbone | None = None) -> None:
+    """Write the samples of a run, their paths and what encodes them into its folder."""
+    if data.encoder is not None:
+        data.encoder.to_files(folder / ENCODER_FOLDER)
+    if data.projection is not None:
+        data.projection.to_files(folder / PROJECTION_FOLDER)
     rows, test_rows = trainable_parts(own)
     order = [*rows.tolist(), *test_rows.tolist()]
     labels = [*data.noisy.given.tolist(), *own.labels[test_rows].tolist()]
@@ -178,6 +324,7 @@ def save_samples(folder: Path, own: OwnDataset, data: Data) -> None:
         "kind": own.kind,
         "class_names": list(own.class_names),
         "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
+        "backbone": None if backbone is None else backbone.name,
     }
     write_samples(folder, columns, about)
 
@@ -198,6 +345,8 @@ def _location(own: OwnDataset) -> dict[str, Any]:
         "label_column": own.label_column,
         "ignored": list(own.ignored),
         "columns": list(own.columns),
+        "text_column": own.text_column,
+        "group_column": own.group_column,
         "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
     }
 

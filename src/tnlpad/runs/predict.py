@@ -18,6 +18,9 @@ from tnlpad.data.pixels import Channels
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
+from tnlpad.features.cache import default_cache
+from tnlpad.features.extract import extract_texts
+from tnlpad.features.table import TableEncoder
 from tnlpad.runs.shipped import Shipped
 from tnlpad.types import RawDataset
 
@@ -56,9 +59,14 @@ def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> In
 
 
 def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
-    """Return user data, which must have been opened with the `wanted_columns`."""
+    """Return user data, which must have been opened with the `reading_options`."""
     rows: Rows
-    if own.files is not None:
+    if own.kind in ("text", "table"):
+        encoded = _encoded(own, shipped)
+
+        def rows(start: int, stop: int) -> NDArray[Any]:
+            return encoded[start:stop]
+    elif own.files is not None:
         if len(shipped.shape) != 3:
             raise DataError(f"{own.source} has images, but this run's network takes {shipped.shape[0]} features.")
         rows = _from_files(own.files, shipped)
@@ -70,6 +78,14 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
             return values[start:stop] / scale
 
     return Inputs(ids=own.ids, paths=own.paths, rows=rows)
+
+
+def _encoded(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
+    if shipped.backbone is not None and own.texts is not None:
+        return extract_texts(own.texts, shipped.backbone, cache=default_cache())
+    if shipped.encoder is None:
+        raise DataError(f"{own.source} is of kind {own.kind!r}, which this run's network was not trained on.")
+    return shipped.encoder.transform(own.texts if own.texts is not None else own.table)
 
 
 def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Prediction]:
@@ -86,18 +102,22 @@ def class_probabilities(shipped: Shipped, inputs: Inputs, reporter: Reporter = S
     for start in range(0, len(inputs.ids), BATCH_SIZE):
         stop = min(start + BATCH_SIZE, len(inputs.ids))
         values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
-        yield shipped.network(values.to(shipped.network.mean.device)).softmax(1).cpu()
+        yield shipped.network(values.to(next(shipped.network.parameters()).device)).softmax(1).cpu()
         reporter.progress("Predicting", stop, len(inputs.ids))
 
 
-def wanted_columns(shipped: Shipped) -> tuple[str, ...]:
-    """Return the names of the features to read; empty for images, and if the run's features had no names."""
-    return () if _unnamed(shipped.columns) else shipped.columns
+def reading_options(shipped: Shipped) -> dict[str, Any]:
+    """Return the columns to read as options of `open_dataset`: by name, if the run's columns had names."""
+    if shipped.config.data is not None and shipped.config.data.kind == "text":
+        return {"text": shipped.text_column}
+    if isinstance(shipped.encoder, TableEncoder):
+        return {"columns": shipped.encoder.columns, "categories": shipped.encoder.category_columns}
+    return {"columns": () if _unnamed(shipped.columns) else shipped.columns}
 
 
 def _features(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
     assert own.features is not None, "own data have files, images or features"
-    assert own.columns == shipped.columns or _unnamed(own.columns) or not wanted_columns(shipped), "opened with them"
+    assert own.columns == shipped.columns or _unnamed(own.columns) or _unnamed(shipped.columns), "opened with them"
     return own.features
 
 

@@ -6,6 +6,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,15 @@ from tnlpad.data.loader import DeviceLoader, RowLoader
 from tnlpad.data.split import legacy_split, split
 from tnlpad.data.stream import StreamLoader
 from tnlpad.errors import DataError
+from tnlpad.features.encoder import Encoder
+from tnlpad.features.projection import Projection
 from tnlpad.methods import METHODS, Method, Setup
 from tnlpad.methods.protocol import Source
 from tnlpad.networks import NETWORKS, build, load_pretrained
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
 from tnlpad.runs.config import RunConfig, available_cores, check_noise_file
+from tnlpad.runs.folds import CrossFitted, held_out_rows
 from tnlpad.runs.images import (
     Images,
     TrainingImages,
@@ -58,6 +62,8 @@ class Data:
         correct: Where the given labels are right; None if unknown.
         parts: Indices of the training images to train on, and of those held out for validation.
         published: Other images to validate on, with clean labels; None to validate on the held-out ones.
+        fold: Repeats × training images: the fold of each, if they are judged out of fold.
+        encoder, projection: What turned texts, tables or many features into the rows of `train`.
     """
 
     normalisation: Normalisation
@@ -71,6 +77,9 @@ class Data:
     correct: Tensor | None
     parts: Split
     published: ImageFiles | None
+    fold: Tensor | None = None
+    encoder: Encoder | None = None
+    projection: Projection | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -184,6 +193,7 @@ def prepare_loader(
     return loader, streams
 
 
+NETWORKS_PER_MEMBER = 8  # more than any method has
 MEMORISATION_SAMPLES = 5000  # wrong labels to measure on; a share of 5,000 is accurate to about one percent
 
 
@@ -193,7 +203,9 @@ def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
     def whole(images: Images, labels: Tensor) -> Samples:
         return _samples(config, data, images, labels, np.arange(len(labels)), device)
 
-    if data.published is None:
+    if data.fold is not None:
+        validation = out_of_fold(config, data, device)
+    elif data.published is None:
         validation = _samples(config, data, data.train, data.given, data.parts.validation, device)
     else:
         validation = whole(data.published, torch.from_numpy(data.published.labels).to(device))
@@ -208,9 +220,24 @@ def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
 
 def prepare_statistics(config: RunConfig, data: Data, device: torch.device, every: int) -> SampleStatistics:
     """Return what scores every sample, held-out ones included, after every so many epochs."""
-    index = np.sort(np.concatenate([data.parts.train, data.parts.validation]))
-    samples = _samples(config, data, data.train, data.given, index, device)
+    if data.fold is not None:
+        samples = out_of_fold(config, data, device)
+    else:
+        index = np.sort(np.concatenate([data.parts.train, data.parts.validation]))
+        samples = _samples(config, data, data.train, data.given, index, device)
     return SampleStatistics(samples, data.num_classes, every=every, bf16=config.precision == "bfloat16")
+
+
+def out_of_fold(config: RunConfig, data: Data, device: torch.device) -> Samples:
+    """Return all samples, each to be judged by the networks that were not trained on it."""
+    assert isinstance(data.train, Tensor), "features are in memory"
+    assert data.fold is not None, "the caller has checked it"
+    return Samples(
+        images_at=held_out_rows(data.train, data.fold),
+        index=torch.arange(len(data.given), device=device),
+        labels=data.given,
+        batch_size=inference_batch_size(config, data.train, device),
+    )
 
 
 def _samples(
@@ -244,7 +271,7 @@ def prepare_method(
     root: Path | None = None,
     weights: Path | None = None,
 ) -> Method:
-    """Build the method with its networks and optimizers.
+    """Build the method with its networks and optimizers, or one for every fold and repeat.
 
     Args:
         config, data, device: The run.
@@ -252,10 +279,28 @@ def prepare_method(
         root: Folder of datasets, with pretrained weights in its folder `weights`.
         weights: File of pretrained weights, if it is elsewhere.
     """
+    build = partial(_method, config, data, generator, device, root, weights)
+    if data.fold is None:
+        return build(0)
+    assert config.folds is not None, "the data were divided by it"
+    members = [build(NETWORKS_PER_MEMBER * number) for number in range(config.folds * len(data.fold))]
+    return CrossFitted(members, data.fold, config.folds)
+
+
+def _method(
+    config: RunConfig,
+    data: Data,
+    generator: torch.Generator,
+    device: torch.device,
+    root: Path | None,
+    weights: Path | None,
+    first_network: int,
+) -> Method:
+    """Build one method; its networks are initialised as number `first_network` and following."""
     # A CUDA graph reads the learning rate from device memory.
     rate: Any = torch.tensor(config.learning_rate, device=device) if device.type == "cuda" else config.learning_rate
     setup = Setup(
-        network=lambda number: prepare_network(config, data, number, device, root, weights),
+        network=lambda number: prepare_network(config, data, first_network + number, device, root, weights),
         sgd={"lr": rate, "momentum": config.momentum, "weight_decay": config.weight_decay, "fused": True},
         labels=data.given,
         num_classes=data.num_classes,

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +28,7 @@ from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.runs.config import RunConfig, available_cores, command, departures
-from tnlpad.runs.own_data import prepare_own_data, save_location, save_samples
+from tnlpad.runs.own_data import AnyBackbone, prepare_own_data, save_location, save_samples
 from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName, can_replay
@@ -43,6 +44,8 @@ def run(
     own: OwnDataset | None = None,
     root: Path | None = None,
     weights: Path | None = None,
+    backbone: AnyBackbone | None = None,
+    cache: Path | None = None,
     device: str = "cpu",
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
@@ -62,6 +65,8 @@ def run(
         own: User data, which must be those that the run was configured for.
         root: Folder of datasets.
         weights: File of pretrained weights, if it is not in the folder of datasets.
+        backbone: Pretrained network of a run on its features.
+        cache: Folder of cached features; None computes them again.
         device: Device to train on.
         scoring_interval: Epochs between evaluations of every sample for its scores; None writes no scores. It does not
             change the run's numbers.
@@ -76,7 +81,10 @@ def run(
         return _finished(folder, config, own)
     began, place = time.time(), torch.device(device)
     # Prepare before writing anything, so that a run that cannot start leaves no files.
-    data = prepare_data(config, root, place) if own is None else prepare_own_data(config, own, place, reporter=reporter)
+    own_data = partial(prepare_own_data, config, device=place, backbone=backbone, cache=cache, reporter=reporter)
+    data = prepare_data(config, root, place) if own is None else own_data(own)
+    # Out of fold, every network takes its own part of a batch, which cannot be captured.
+    engine = "eager" if data.fold is not None and engine == "auto" else engine
     loader, streams = prepare_loader(config, data, place)
     can_replay(engine, loader, place)
     sets = prepare_sets(config, data, place)
@@ -89,7 +97,7 @@ def run(
             return _finished(folder, config, own)
         folder.begin(config.to_json())
         if own is not None:
-            save_samples(folder.path, own, data)
+            save_samples(folder.path, own, data, backbone)
         with _deterministic(config.seed, place), compiling(config) as compiled:
 
             def after_epoch(record: Record) -> None:
@@ -218,6 +226,7 @@ def _scores(config: RunConfig, data: Data, statistics: SampleStatistics) -> Samp
             "epochs_until_chosen": result.epochs[0],
             "epochs_to_end": result.epochs[1],
             "every": statistics.every,
+            **({} if config.folds is None else {"folds": config.folds, "repeats": config.repeats}),
         },
     )
 

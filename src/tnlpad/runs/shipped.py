@@ -4,6 +4,7 @@ import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +12,17 @@ from torch import Tensor, nn
 
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.catalogue import Normalisation, find
+from tnlpad.errors import DataError
+from tnlpad.features.backbone import Backbone, resolve_backbone
+from tnlpad.features.encoder import Encoder, load_encoder
+from tnlpad.features.hugging_face import TextBackbone, text_model
+from tnlpad.features.projection import Projection
 from tnlpad.methods import METHODS
 from tnlpad.records.scores import read_data_file
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.config import RunConfig, from_json
+from tnlpad.runs.folds import Ensemble
+from tnlpad.runs.own_data import ENCODER_FOLDER, PROJECTION_FOLDER, is_encoded
 from tnlpad.runs.prepare import build_network
 
 Shape = tuple[int, ...]  # channels × height × width, or the number of features
@@ -44,19 +52,30 @@ class Shipped:
 
     Args:
         config: Configuration of the run.
-        network: In evaluation mode, normalisation included.
+        network: In evaluation mode, with everything that comes before it except `encoder` and `backbone`.
         class_names: Names of the outputs.
         normalisation: Mean and standard deviation per channel or feature.
         shape: Shape of one input.
         columns: Names of the features in order; empty if the network takes images.
+        encoder: Turns texts or rows of a table into features.
+        backbone: Pretrained network of texts, whose features the network takes.
+        text_column: Column of the texts, if they were in a table.
     """
 
     config: RunConfig
-    network: Normalised
+    network: nn.Module
     class_names: tuple[str, ...]
     normalisation: Normalisation
     shape: Shape
     columns: tuple[str, ...] = ()
+    encoder: Encoder | None = None
+    backbone: TextBackbone | None = None
+    text_column: str | None = None
+
+    @property
+    def weights(self) -> nn.Module:
+        """The network without the normalisation in front of it, or with everything if there is more than that."""
+        return self.network.network if isinstance(self.network, Normalised) else self.network
 
 
 def load_shipped(folder: RunFolder) -> Shipped:
@@ -66,21 +85,72 @@ def load_shipped(folder: RunFolder) -> Shipped:
 
     config = from_json(folder.config())
     class_names, normalisation, columns = _about(folder, config)
-    shape = _shape(config)
+    stages = _stages(folder, config)
+    inputs = stages.dimensions or _shape(config)
     try:
         state = load_file(folder.model_file)
-        network = METHODS[config.method].shipped(lambda _: build_network(config, shape, len(class_names)))
+        networks = [
+            METHODS[config.method].shipped(lambda _: build_network(config, inputs, len(class_names)))
+            for _ in range((config.folds or 1) * (config.repeats or 1))
+        ]
+        network = networks[0] if config.folds is None else Ensemble(networks, config.folds)
         network.load_state_dict(state)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or train again.") from error
+    head: nn.Module = Normalised(network, normalisation, inputs)
+    if stages.projection is not None:
+        head = nn.Sequential(stages.projection.module(), head)
+    shape = inputs if stages.projection is None else (len(stages.projection.weight),)
+    if stages.images is not None:
+        head, shape = nn.Sequential(stages.images.module(), head), (3, stages.images.pixels, stages.images.pixels)
     return Shipped(
         config=config,
-        network=Normalised(network, normalisation, shape).eval(),
+        network=head.eval(),
         class_names=class_names,
         normalisation=normalisation,
         shape=shape,
         columns=columns,
+        encoder=stages.encoder,
+        backbone=stages.texts,
+        text_column=(read_data_file(folder.path) or {}).get("text_column"),
     )
+
+
+class _Stages(NamedTuple):
+    """The stages that a run's samples pass before its network."""
+
+    dimensions: Shape | None = None
+    encoder: Encoder | None = None
+    projection: Projection | None = None
+    images: Backbone | None = None
+    texts: TextBackbone | None = None
+
+
+def _stages(folder: RunFolder, config: RunConfig) -> _Stages:
+    if config.data is None or not is_encoded(config):
+        return _Stages()
+    about = read_data_file(folder.path) or {}
+    encoder, projection, images, texts = None, None, None, None
+    dimensions = config.data.channels
+    if config.backbone is not None:
+        if config.data.kind == "text":
+            texts = text_model(about["backbone"])
+        else:
+            images = resolve_backbone(about["backbone"], config.data, pixels=config.resize).backbone
+        found = texts or images
+        if found is None or found.identity != config.backbone:
+            raise DataError(
+                f"{folder.path} needs {config.backbone}, but {about['backbone']} is "
+                f"{'not there' if found is None else found.identity} here. Restore those weights."
+            )
+        dimensions = found.dimensions
+    elif config.data.kind in ("text", "table"):
+        encoder = load_encoder(folder.path / ENCODER_FOLDER)
+        dimensions = encoder.dimensions
+    if (folder.path / PROJECTION_FOLDER).exists():
+        projection = Projection.from_files(folder.path / PROJECTION_FOLDER)
+        dimensions = projection.dimensions
+    return _Stages((dimensions,), encoder, projection, images, texts)
 
 
 def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:
@@ -130,7 +200,7 @@ def write_onnx(path: Path, shipped: Shipped) -> float:
             file,
             input_names=["inputs"],
             output_names=["logits"],
-            dynamic_shapes={"inputs": {0: torch.export.Dim("batch")}},
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
             dynamo=True,
             external_data=False,
             verbose=False,

@@ -213,6 +213,8 @@ def form_of(run: RankedRun, kept: Sequence[Cleaned]) -> Form:
     from tnlpad.data.own.manifest import SUFFIXES
 
     kind = run.about.get("kind")
+    if kind in ("text", "table"):
+        return "table"
     if kind not in ("files", "features"):
         return "images" if kind == "images" else "ids"
     source = Path(run.about["path"])
