@@ -4,7 +4,17 @@ import pytest
 from tests.suspects.made import made, made_run
 from tnlpad.records.scores import SampleNames, SampleScores
 from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.suspects.listing import MIN_HELD_OUT, SUSPECT_FROM, absorbed, caution, rank, rank_run, suspects
+from tnlpad.suspects.listing import (
+    LISTED_WITHOUT_SUSPECTS,
+    MIN_HELD_OUT,
+    SUSPECT_FROM,
+    absorbed,
+    caution,
+    rank,
+    rank_run,
+    suspects,
+    verdict,
+)
 
 
 def names(size):
@@ -183,3 +193,51 @@ def test_scores_fall_along_the_order():
 
 def test_clean_labels_have_hardly_a_suspect():
     assert rank(made(samples=2000, rate=0.0)[0]).suspect_share < 0.03
+
+
+def test_a_network_that_leaves_most_classes_open_gives_an_order_and_nothing_else():
+    ranking = rank(made(samples=3000, classes=10, sharpness=1.5)[0])
+    assert "of 10 classes open" in ranking.weakness
+    assert ranking.suspects == 0
+    scores, _, _ = made(samples=3000, classes=10, sharpness=1.5)
+    rows = suspects(ranking, scores, names(3000), 3000)
+    assert max(row.confidence for row in rows) < SUSPECT_FROM
+    assert rank(made(samples=3000, classes=10, sharpness=6.0)[0]).weakness is None
+
+
+def test_an_interval_that_holds_almost_everything_is_no_estimate(monkeypatch):
+    scores, _, _ = made(samples=60, rate=0.4, held_out=0.25)
+    low, high = rank(scores).estimate.noise_rate_interval
+    monkeypatch.setattr("tnlpad.suspects.listing.MAX_WIDTH", high - low + 0.01)
+    assert rank(scores).weakness is None
+    monkeypatch.setattr("tnlpad.suspects.listing.MAX_WIDTH", high - low - 0.01)
+    ranking = rank(scores)
+    assert f"from {100 * low:.0f} to {100 * high:.0f} %" in ranking.weakness
+
+
+def test_a_weak_run_lists_the_first_of_the_order(tmp_path):
+    made_run(tmp_path / "run", classes=10, sharpness=1.0)
+    found = rank_run(RunFolder(tmp_path / "run"))
+    assert found.caution == found.ranking.weakness is not None
+    assert len(found.suspects()) == LISTED_WITHOUT_SUSPECTS
+    assert "Caution" in verdict(found)
+    assert "more likely wrong" not in verdict(found)
+
+
+def test_the_verdict_says_what_the_data_show_and_how_to_measure_the_rest(tmp_path):
+    made_run(tmp_path / "run")
+    found = rank_run(RunFolder(tmp_path / "run"))
+    first, shown, hidden = verdict(found).splitlines()
+    assert first.startswith(f"{found.ranking.suspects} of 600")
+    assert f"{100 * found.ranking.estimate.noise_rate:.1f} %" in shown
+    assert f"tnlpad audit {tmp_path / 'run'}" in hidden
+
+
+def test_a_class_of_few_samples_is_named_and_never_suspect(tmp_path):
+    scores, _, _ = made(classes=4)
+    given = scores.columns["given"]
+    keep = np.flatnonzero(given == 3)[2:]
+    given[keep] = 0
+    ranking = rank(scores)
+    assert ranking.rare == (3,)
+    assert ranking.confidence[given == 3].max() < SUSPECT_FROM
