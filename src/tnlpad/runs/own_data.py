@@ -19,6 +19,7 @@ from tnlpad.atomic_files import replacing
 from tnlpad.data.catalogue import IMAGENET_NORMALISATION, Normalisation
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.dataset import Encoded
+from tnlpad.data.own.objects import arrow_table
 from tnlpad.data.own.open import decoded
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
@@ -365,6 +366,9 @@ def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
     if own.files is not None:
         _write_images(own, own.files, path)
         return replace(own, source=path)
+    if own.texts is not None or own.table is not None:
+        _write_rows(own, path)
+        return replace(own, source=path, text_column=None if own.texts is None else own.text_column or "text")
     path = path.with_name(f"{path.name}.npz")
     arrays: dict[str, Any] = {"images": own.images}
     if own.features is not None:
@@ -375,6 +379,16 @@ def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
         with replacing(path) as file:
             np.savez(file, **arrays)
     return replace(own, source=path)
+
+
+def _write_rows(own: OwnDataset, folder: Path) -> None:
+    """Write texts or rows of a table as a Parquet file in a folder."""
+    import pyarrow.parquet as pq
+
+    folder.mkdir(exist_ok=True)
+    if not (folder / "data.parquet").exists():
+        with replacing(folder / "data.parquet") as file:
+            pq.write_table(arrow_table(own), file)
 
 
 def _write_images(own: OwnDataset, files: Sequence[Encoded], folder: Path) -> None:

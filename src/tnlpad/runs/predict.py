@@ -18,8 +18,9 @@ from tnlpad.data.pixels import Channels
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
+from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import default_cache
-from tnlpad.features.extract import extract_texts
+from tnlpad.features.extract import extract_dataset, extract_texts
 from tnlpad.features.table import TableEncoder
 from tnlpad.runs.shipped import Shipped
 from tnlpad.types import RawDataset
@@ -30,11 +31,12 @@ Rows = Callable[[int, int], NDArray[Any]]  # from start and stop to inputs of th
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inputs:
-    """Samples to predict: their ids, and a function that reads them."""
+    """Samples to predict: their ids, a function that reads them, and whether it returns features of a backbone."""
 
     ids: Sequence[str]
     paths: Sequence[str | None]
     rows: Rows
+    encoded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +63,15 @@ def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> In
 def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
     """Return user data, which must have been opened with the `reading_options`."""
     rows: Rows
-    if own.kind in ("text", "table"):
+    if own.kind in ("text", "table") or isinstance(shipped.backbone, Backbone):
         encoded = _encoded(own, shipped)
-
-        def rows(start: int, stop: int) -> NDArray[Any]:
-            return encoded[start:stop]
-    elif own.files is not None:
+        return Inputs(
+            ids=own.ids,
+            paths=own.paths,
+            rows=lambda start, stop: encoded[start:stop],
+            encoded=shipped.backbone is not None,
+        )
+    if own.files is not None:
         if len(shipped.shape) != 3:
             raise DataError(f"{own.source} has images, but this run's network takes {shipped.shape[0]} features.")
         rows = _from_files(own.files, shipped)
@@ -81,8 +86,11 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
 
 
 def _encoded(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
+    device = next(shipped.head.parameters()).device
+    if isinstance(shipped.backbone, Backbone):
+        return extract_dataset(own, shipped.backbone, device=device, cache=default_cache())
     if shipped.backbone is not None and own.texts is not None:
-        return extract_texts(own.texts, shipped.backbone, cache=default_cache())
+        return extract_texts(own.texts, shipped.backbone, device=device, cache=default_cache())
     if shipped.encoder is None:
         raise DataError(f"{own.source} is of kind {own.kind!r}, which this run's network was not trained on.")
     return shipped.encoder.transform(own.texts if own.texts is not None else own.table)
@@ -99,10 +107,11 @@ def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -
 @torch.no_grad()
 def class_probabilities(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Tensor]:
     """Yield the class probabilities in batches, on the CPU; the network may be on another device."""
+    network = shipped.head if inputs.encoded else shipped.network
     for start in range(0, len(inputs.ids), BATCH_SIZE):
         stop = min(start + BATCH_SIZE, len(inputs.ids))
         values = torch.from_numpy(np.asarray(inputs.rows(start, stop), dtype=np.float32))
-        yield shipped.network(values.to(next(shipped.network.parameters()).device)).softmax(1).cpu()
+        yield network(values.to(next(network.parameters()).device)).softmax(1).cpu()
         reporter.progress("Predicting", stop, len(inputs.ids))
 
 

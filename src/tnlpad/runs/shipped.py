@@ -58,7 +58,8 @@ class Shipped:
         shape: Shape of one input.
         columns: Names of the features in order; empty if the network takes images.
         encoder: Turns texts or rows of a table into features.
-        backbone: Pretrained network of texts, whose features the network takes.
+        backbone: Pretrained network; one of images is part of `network`, one of texts comes before it.
+        head: The network without a backbone of images.
         text_column: Column of the texts, if they were in a table.
     """
 
@@ -69,7 +70,8 @@ class Shipped:
     shape: Shape
     columns: tuple[str, ...] = ()
     encoder: Encoder | None = None
-    backbone: TextBackbone | None = None
+    backbone: Backbone | TextBackbone | None = None
+    head: nn.Module
     text_column: str | None = None
 
     @property
@@ -101,17 +103,19 @@ def load_shipped(folder: RunFolder) -> Shipped:
     if stages.projection is not None:
         head = nn.Sequential(stages.projection.module(), head)
     shape = inputs if stages.projection is None else (len(stages.projection.weight),)
+    network = head
     if stages.images is not None:
-        head, shape = nn.Sequential(stages.images.module(), head), (3, stages.images.pixels, stages.images.pixels)
+        network, shape = nn.Sequential(stages.images.module(), head), (3, stages.images.pixels, stages.images.pixels)
     return Shipped(
         config=config,
-        network=head.eval(),
+        network=network.eval(),
+        head=head.eval(),
         class_names=class_names,
         normalisation=normalisation,
         shape=shape,
         columns=columns,
         encoder=stages.encoder,
-        backbone=stages.texts,
+        backbone=stages.images or stages.texts,
         text_column=(read_data_file(folder.path) or {}).get("text_column"),
     )
 
