@@ -66,6 +66,23 @@ def read(pattern: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(RECORDS.glob(pattern))]
 
 
+AUDIT = """
+## The audit
+
+`tnlpad audit RUN` draws labels at random for a person to check (`python -m benchmarks.audit`). Here labels of known
+data were moved at random, samples were drawn {repeats:,} times or more for each size, and the truth decided. *covered*
+is the lowest share of the 95 % intervals that hold the true share, over samples of 50, 100 and 200 labels. The interval
+of a simple random sample is exact, so its true coverage is at least 95 %. The widths are means, in points.
+
+"""
+CALIBRATION = """
+An audit also recalibrates the confidence that each label is wrong. *error* is the mean difference between confidence
+and share of wrong labels over ten bins, before and after {checks} checks; *lower* is the share of audits after which it
+is lower, over all labels and over those that were not checked.
+
+"""
+
+
 def page() -> str:
     """Return the document."""
     cells = [cell for record in read("suspects-*.json") for cell in record.get("cells", ())]
@@ -74,7 +91,36 @@ def page() -> str:
     parts += [ALONE, "\n", alone(compared)]
     parts += [BANDS + "".join(map(band, record["by_gain"])) for record in read("noise_rates-*.json")]
     parts += map(at_scale, read("suspects-scale-*.json"))
+    parts += map(audited, read("audit-*.json"))
     return "".join(parts)
+
+
+def audited(record: Mapping[str, Any]) -> str:
+    """Return the section of the audit."""
+    sizes = sorted({row["size"] for row in record["coverage"]})
+    rows = [
+        ["data", "drawn by", "wrong, %", "covered, %", *(f"width, {size} checks" for size in sizes)],
+        ["---", "---", *["---:"] * (2 + len(sizes))],
+    ]
+    groups: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
+    for row in record["coverage"]:
+        groups.setdefault((f"{row['data']}, {row['labels']:,} labels", row["by"], row["rate"]), []).append(row)
+    for (data, by, rate), group in groups.items():
+        widths = [f"{100 * row['mean_width']:.1f}" for row in sorted(group, key=lambda row: row["size"])]
+        rows.append([data, by, f"{100 * rate:.0f}", f"{100 * min(row['coverage'] for row in group):.1f}", *widths])
+    text = AUDIT.format(repeats=record["repeats"]) + table(rows) + CALIBRATION.format(checks=record["checks"])
+    found = [["drawn by", "trainings", "error before", "error after", "lower, %", "lower, not checked, %"]]
+    found.append(["---", *["---:"] * 5])
+    for name, values in record["summary"].items():
+        if name.startswith("calibration, "):
+            found.append(
+                [
+                    *(name.removeprefix("calibration, "), str(values["trainings"])),
+                    *(f"{values[key]:.3f}" for key in ("median_error_before", "median_error_after")),
+                    *(f"{100 * values[key]:.0f}" for key in ("lower_after", "lower_after_unchecked")),
+                ]
+            )
+    return text + table(found)
 
 
 def by_setting(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:

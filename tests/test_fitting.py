@@ -641,3 +641,11 @@ def test_files_are_cleaned_by_id(tmp_path):
     kept, cleaned = tnlpad.fit(folder, settings=SHORT).clean(confidence=1.0)
     assert [name.split("/")[0] for name in kept] == cleaned.tolist()
     assert set(cleaned) == {"cat", "dog"}
+
+
+def test_checked_labels_give_the_share_of_wrong_ones(flipped):
+    _, clean, _, wrong, result = flipped
+    checked = range(100)
+    found = result.audit({str(row): str(clean[row]) for row in checked})
+    assert found.rate.share.estimate == pytest.approx(wrong[checked].mean())
+    assert found.rate.share.low < 0.3 < found.rate.share.high

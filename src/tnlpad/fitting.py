@@ -42,6 +42,7 @@ from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
 from tnlpad.runs.shipped import Shipped, load_shipped
 from tnlpad.suspects import DEFAULT_FORMATS
+from tnlpad.suspects.audited_run import Audit, audit_run
 from tnlpad.suspects.clean import (
     Action,
     Review,
@@ -333,6 +334,19 @@ class Result:
         """Return the most probable of the `classes` for each sample."""
         labels: NDArray[Any] = self.classes[self.predict_proba(data).argmax(1)]
         return labels
+
+    def audit(self, decisions: Mapping[str, str | None]) -> Audit:
+        """Estimate the share of wrong labels from checked ones, whatever the errors are, with an exact interval.
+
+        The checked samples must have been drawn at random, such as by `tnlpad audit RUN --sample 100`.
+
+        Args:
+            decisions: The right label by id; None where no class fits, and "?" if it is unknown.
+
+        Raises:
+            tnlpad.DataError: A decision is about an unknown sample, or there is none.
+        """
+        return audit_run(self.run, decisions)
 
     def to_pandas(self, top: int | None = None) -> "pd.DataFrame":
         """Return the suspects, or the `top` most suspicious samples, as a DataFrame; needs pandas."""
