@@ -48,10 +48,16 @@ def test_the_share_of_random_errors_is_found_whatever_the_temperature(rate, temp
     assert not found.too_weak
 
 
-def test_errors_that_follow_the_classes_are_not_seen():
+def test_errors_that_follow_the_classes_are_not_counted_but_give_no_rate():
     scores, wrong = judged(0.3, follow=True, temperature=1.0)
     assert wrong.mean() > 0.25
-    assert fit_random_errors(scores).rate < 0.03
+    found = fit_random_errors(scores)
+    assert found.rate < 0.03
+    assert not found.too_weak
+    ranking = rank(scores)
+    assert "often labelled as others" in ranking.weakness
+    assert ranking.suspects == 0
+    assert rank(judged(0.3)[0]).weakness is None
 
 
 def test_the_likelihood_by_hand(monkeypatch):

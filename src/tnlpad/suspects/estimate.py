@@ -39,6 +39,7 @@ from tnlpad.suspects.random_errors import RandomErrors, sharpened_rows
 from tnlpad.types import Index, Labels, Transition
 
 CLEAR_SHARE = 0.3
+CLEAREST_SHARE = 0.1
 RESAMPLES, LEVEL = 200, 0.95
 NORMAL_QUANTILE = 1.96  # of that level
 # Samples of each kind that are added for the standard error of a share (Agresti and Coull): a share of 0 is uncertain.
@@ -164,14 +165,20 @@ def _scaled_intervals(shares: Floats, sizes: Floats, errors: RandomErrors) -> Fl
     return result
 
 
-def clearest(seen: Predictions, among: NDArray[np.bool_]) -> Index:
-    """Return, for each predicted class, the samples with the largest lead among these."""
+def contradicted_clearly(seen: Predictions) -> tuple[int, int]:
+    """Return how many labels of the clearest samples are contradicted, and how many such samples there are."""
+    rows = clearest(seen, seen.held_out, CLEAREST_SHARE)
+    return int((seen.predicted[rows] != seen.given[rows]).sum()), len(rows)
+
+
+def clearest(seen: Predictions, among: NDArray[np.bool_], share: float = CLEAR_SHARE) -> Index:
+    """Return, for each predicted class, this share of these samples with the largest lead."""
     rows = np.flatnonzero(among)
     order = rows[np.lexsort((-seen.lead[rows], seen.predicted[rows]))]
     classes = seen.predicted[order]
     begins = np.searchsorted(classes, classes)
     sizes = np.bincount(classes, minlength=seen.num_classes)[classes]
-    chosen: Index = order[np.arange(len(order)) - begins < np.ceil(CLEAR_SHARE * sizes)]
+    chosen: Index = order[np.arange(len(order)) - begins < np.ceil(share * sizes)]
     return chosen
 
 
