@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tnlpad.fitting import Result as Result
     from tnlpad.fitting import fit as fit
     from tnlpad.fitting import load as load
+    from tnlpad.suspects.from_probabilities import find_suspects as find_suspects
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,7 @@ _HOME = {
     "DataError": "tnlpad.errors",
     "Decomposition": "tnlpad.core.decomposition",
     "Result": "tnlpad.fitting",
+    "find_suspects": "tnlpad.suspects.from_probabilities",
     "fit": "tnlpad.fitting",
     "load": "tnlpad.fitting",
     "parameter_groups": "tnlpad.core.split",
@@ -32,6 +34,7 @@ __all__ = [
     "Decomposition",
     "Result",
     "__version__",
+    "find_suspects",
     "fit",
     "load",
     "parameter_groups",
