@@ -72,7 +72,8 @@ FEATURES = """
 Heads on features of a pretrained network (`--backbone lite`) or of texts, beside cleanlab with logistic regression in
 five folds on the same features (`python -m benchmarks.features`). *best C* is the best of {grid} values of C for each
 measure, which nobody knows beforehand; *chosen C* has the highest out-of-fold accuracy on the noisy labels. Accuracies
-are on clean test samples. All are means over the seeds, in percent.
+are on clean test samples. All are means over the seeds, in percent. The settings of the heads were chosen on the same
+photographs with another draw of wrong labels, by test accuracy as well, so these numbers are no independent evidence.
 
 """
 AUDIT = """

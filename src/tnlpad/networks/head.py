@@ -1,9 +1,7 @@
 """A small classifier on features of a pretrained network or of texts. Not from a paper.
 
 One hidden layer with dropout. In training every row is mixed with another row of its batch, of which at most half, and
-keeps its own label. On features of photographs with 30 % wrong labels, mixing and dropout together raised the
-out-of-fold ranking of wrong labels as much as labels mixed in proportion did, and soft labels would need methods that
-take them.
+keeps its own label, so that every method can train it: labels mixed in proportion would need methods that take them.
 """
 
 from typing import cast

@@ -246,7 +246,8 @@ def command(config: RunConfig) -> str:
     # The path of user data is not part of a run: DATA stands for it.
     words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
     words += ["--noise", config.noise, "--method", config.method]
-    words += ["--backbone", config.backbone] if config.backbone is not None else []
+    words += ["--backbone", config.backbone.rpartition("-")[0]] if config.backbone is not None else []
+    words += ["--text", "COLUMN"] if config.data is not None and config.data.kind == "text" else []
     usual = dataset_defaults(config.data or config.dataset, config.backbone)["network"]
     words += ["--network", config.network] if config.network != usual else []
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
@@ -392,7 +393,9 @@ def _check_features(config: RunConfig, inputs: str) -> None:
         advice = "Use mlp or head" + (", or --backbone none." if config.backbone is not None else ".")
         raise ValueError(f"network={config.network!r}: takes images, and this run is on rows of numbers. {advice}")
     if config.folds is not None and not rows:
-        raise ValueError(f"folds={config.folds}: only features are judged out of fold, and these data are {inputs}.")
+        raise ValueError(
+            f"folds={config.folds}: only features are judged out of fold, and these data are {inputs}. Add --backbone."
+        )
     if (config.folds is None) != (config.repeats is None):
         raise ValueError(f"folds={config.folds}, repeats={config.repeats}: give both, or none for both.")
     if config.backbone is not None and config.pretrained is not None:

@@ -159,7 +159,7 @@ def _encoded(
     if config.backbone is not None:
         if backbone is None or backbone.identity != config.backbone:
             found = "none was given" if backbone is None else f"this is {backbone.identity}"
-            raise DataError(f"{config.run_id} is a run on features of {config.backbone}, but {found}.")
+            raise DataError(f"{config.run_id} is a run on features of {config.backbone}, but {found}. Add --backbone.")
         if isinstance(backbone, Backbone):
             return extract_dataset(own, backbone, device=device, cache=cache, reporter=reporter), None
         assert own.texts is not None, "checked when the backbone was resolved"

@@ -108,15 +108,7 @@ def evidence(scores: SampleScores, seen: Predictions, transition: Transition) ->
         doubt = np.log(terms.sum(1, dtype=float)) - np.log(right)
         return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
 
-    suggested, doubt, given_probability, suggested_probability = _map_rows(scores, doubt_rows)
-    return Evidence(
-        given=seen.given,
-        suggested=suggested,
-        doubt=doubt,
-        given_probability=given_probability,
-        suggested_probability=suggested_probability,
-        held_out=seen.held_out,
-    )
+    return _evidence(scores, seen, doubt_rows)
 
 
 def out_of_fold_evidence(scores: SampleScores, seen: Predictions, errors: RandomErrors) -> Evidence:
@@ -130,6 +122,10 @@ def out_of_fold_evidence(scores: SampleScores, seen: Predictions, errors: Random
         suggested = sharp.argmax(1)
         return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
 
+    return _evidence(scores, seen, doubt_rows)
+
+
+def _evidence(scores: SampleScores, seen: Predictions, doubt_rows: Callable[..., Columns]) -> Evidence:
     suggested, doubt, given_probability, suggested_probability = _map_rows(scores, doubt_rows)
     return Evidence(
         given=seen.given,
