@@ -85,8 +85,8 @@ MIN_EPOCHS, MAX_EPOCHS = 20, 100
 DECAY_AFTER = 0.75  # share of the epochs
 MAX_SCORED_EPOCHS = 50  # approximately: longer runs score the samples in every second epoch, or every third, ...
 LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03, "mlp": 0.03}
-# Features of pretrained networks, texts and tables. Chosen on the photographs of benchmarks/features.py with one draw of
-# random noise, by the ranking of its wrong labels and by test accuracy: their numbers are no independent evidence.
+# Features of pretrained networks, texts and tables. Chosen on the photographs of benchmarks/features.py with one draw
+# of random noise, by the ranking of its wrong labels and by test accuracy: their numbers are no independent evidence.
 FOLDS = 5
 HEAD_SAMPLES_SEEN = 100_000  # over all epochs, within the limits of the next line
 MIN_HEAD_EPOCHS, MAX_HEAD_EPOCHS = 20, 60
