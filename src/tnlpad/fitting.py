@@ -33,7 +33,6 @@ from tnlpad.data.own.manifest import ids_of, roles_of
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
 from tnlpad.features.cache import default_cache
-from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.config import configure, device_named
 from tnlpad.runs.own_data import choose_backbone, keep_samples, trainable_parts
@@ -108,9 +107,9 @@ def fit(
         method, network: As for `tnlpad train`; by default the network fits the size of the images.
         seed: Random seed.
         settings: Any other setting by its name, such as {"epochs": 20}.
-        weights: A file of initial weights for `network`: .pth, .pt or .safetensors.
-        backbone: Pretrained network whose features are trained on: "lite", a Hugging Face model or its folder, "auto"
-            (lite for photographs, if it is installed), or "none".
+        weights: A file of weights, .pth, .pt or .safetensors: initial ones for `network`, or those of the `backbone`.
+        backbone: Pretrained network whose features are trained on: "lite", a Hugging Face model or its folder, a
+            network of ours with `weights`, "auto" (lite for photographs, if it is installed), or "none".
         device: "cpu", "cuda" or "auto".
         out: Folder for the run (default: a temporary folder, removed with the result). The same call with the same
             folder resumes an interrupted run and does not repeat a finished one. `tnlpad suspects`, `clean`, `predict`
@@ -143,13 +142,8 @@ def fit(
     chosen_device = device_named(device)
     all_settings = dict(settings or {})
     initial = Path(weights) if weights is not None else None
-    if initial is not None:
-        try:
-            all_settings["pretrained"] = name_with_hash(initial)
-        except OSError as error:
-            raise DataError(f"weights={str(initial)!r}: cannot be read ({error.strerror or error}).") from error
     pixels = all_settings.get("resize")
-    encoded_by = choose_backbone(backbone, own, pixels=None if pixels is None else int(pixels))
+    encoded_by = choose_backbone(backbone, own, pixels=None if pixels is None else int(pixels), weights=initial)
     config = configure(
         own.shape,
         method=method,

@@ -32,6 +32,7 @@ def export(
 
     Example: tnlpad export RUN --onnx --out model.onnx
     """
+    from tnlpad.errors import DataError
     from tnlpad.records.store import RecordError
 
     if onnx == safetensors:
@@ -47,7 +48,7 @@ def export(
         shipped = load_shipped(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
         extra = _write_onnx(path, shipped) if onnx else _write_safetensors(path, shipped)
-    except (RecordError, ValueError) as error:
+    except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
     except OSError as error:
         fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another file.")

@@ -75,7 +75,10 @@ def _resume_command(folder: "RunFolder") -> str:
     about = _data_file(folder)
     if not about or folder.config().get("pretrained") is not None:  # no record holds the path of the weights
         return "the command that started it"
-    words = ["tnlpad", "train", about["path"], *table_options(about.get("label_column"), about.get("ignored", ()))]
-    words += ["--images", about["images"]] if about["images"] is not None else []
+    columns = {name: about.get(f"{name}_column") for name in ("text", "group")}
+    words = ["tnlpad", "train", about["path"]]
+    words += table_options(about.get("label_column"), about.get("ignored", ()), **columns)
+    for option, key in {"--images": "images", "--backbone": "backbone", "--weights": "backbone_weights"}.items():
+        words += [option, about[key]] if about.get(key) is not None else []
     words += ["--config", str(folder.path / "config.json"), "--out", str(folder.path.parent)]
     return f"`{shlex.join(words)}`"

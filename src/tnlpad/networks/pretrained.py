@@ -10,6 +10,7 @@ Load before building the optimizer: it reads σ from the weights. Keep γ = 0 (`
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -78,6 +80,19 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
         classes_in_file=len(saved[f"{head}.weight"]),
         new_head=new_head,
     )
+
+
+def normalisation_in(path: Path) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return mean and standard deviation per channel from a file of `tnlpad export --safetensors`; else None."""
+    if path.suffix != ".safetensors":
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+        mean, std = (tuple(float(value) for value in json.loads(about[name])) for name in ("mean", "std"))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        return None
+    return (mean, std) if len(mean) == len(std) == 3 else None
 
 
 def name_with_hash(path: Path) -> str:

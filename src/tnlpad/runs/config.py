@@ -246,7 +246,7 @@ def command(config: RunConfig) -> str:
     # The path of user data is not part of a run: DATA stands for it.
     words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
     words += ["--noise", config.noise, "--method", config.method]
-    words += ["--backbone", config.backbone.rpartition("-")[0]] if config.backbone is not None else []
+    words += _backbone_words(config.backbone) if config.backbone is not None else []
     words += ["--text", "COLUMN"] if config.data is not None and config.data.kind == "text" else []
     usual = dataset_defaults(config.data or config.dataset, config.backbone)["network"]
     words += ["--network", config.network] if config.network != usual else []
@@ -257,6 +257,11 @@ def command(config: RunConfig) -> str:
     for name, value in (precision | departures(config)).items():
         words += ["--set", f"{name}={as_text(value)}"]
     return shlex.join(words)
+
+
+def _backbone_words(identity: str) -> list[str]:
+    name = identity.rpartition("-")[0]
+    return ["--backbone", name, *(["--weights", "FILE"] if name in NETWORKS else [])]
 
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:

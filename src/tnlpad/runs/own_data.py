@@ -31,6 +31,7 @@ from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.features.projection import MAX_DIMENSIONS, Projection
 from tnlpad.features.table import TableEncoder
 from tnlpad.features.text import TextEncoder
+from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.scores import read_data_file, read_samples, write_samples
 from tnlpad.rng import numpy_stream
@@ -60,15 +61,31 @@ class ChosenBackbone(NamedTuple):
         return None if self.backbone is None else self.backbone.identity
 
 
-def choose_backbone(word: str, own: OwnDataset, *, pixels: int | None = None) -> ChosenBackbone:
-    """Return the backbone that a word names for these data: none, auto, lite, or a Hugging Face model."""
+def choose_backbone(
+    word: str, own: OwnDataset, *, pixels: int | None = None, weights: Path | None = None
+) -> ChosenBackbone:
+    """Return the backbone that a word names for these data: none, auto, lite, a network of ours, or a model's name.
+
+    Args:
+        word: The word of the user.
+        own: The data.
+        pixels: Side of the input images (default: one that fits).
+        weights: File of weights: those of the backbone if it is a network of ours, else initial weights of the run.
+    """
+    if weights is not None and word in ("none", "auto"):
+        try:
+            return ChosenBackbone(None, {"pretrained": name_with_hash(weights)}, "")
+        except OSError as error:
+            raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
     if own.texts is not None and word not in ("none", "auto"):
+        if weights is not None:
+            raise DataError(f"--weights {weights}: a model of texts has its own weights. Leave it out.")
         texts = text_model(word)
         return ChosenBackbone(texts, {}, f"Texts are encoded by {texts.name}.")
     if own.files is None and own.images is None and word == "auto":
         return ChosenBackbone(None, {}, "")
-    found = resolve_backbone(word, own.shape, pixels=pixels)
-    settings = {} if found.backbone is None else {"resize": found.backbone.pixels}
+    found = resolve_backbone(word, own.shape, weights=weights, pixels=pixels)
+    settings: dict[str, Any] = {} if found.backbone is None else {"resize": found.backbone.pixels}
     return ChosenBackbone(found.backbone, settings, found.sentence)
 
 
@@ -325,14 +342,14 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
         "kind": own.kind,
         "class_names": list(own.class_names),
         "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
-        "backbone": None if backbone is None else backbone.name,
+        **_origin(backbone),
     }
     write_samples(folder, columns, about)
 
 
-def save_location(folder: Path, own: OwnDataset) -> None:
-    """Update the paths in a finished run's folder if its data were moved."""
-    about, location = read_data_file(folder) or {}, _location(own)
+def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
+    """Update the paths in a finished run's folder if its data or the weights of its backbone were moved."""
+    about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
     if about | location != about:
         samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
         write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | location)
@@ -350,6 +367,15 @@ def _location(own: OwnDataset) -> dict[str, Any]:
         "group_column": own.group_column,
         "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
     }
+
+
+def _origin(backbone: AnyBackbone | None) -> dict[str, Any]:
+    """Return what finds a backbone again: its name or folder, and the file of its weights if the user named one."""
+    if backbone is None:
+        return {"backbone": None}
+    name = os.path.abspath(backbone.name) if os.path.isdir(backbone.name) else backbone.name
+    file = backbone.file if isinstance(backbone, Backbone) else None
+    return {"backbone": name, "backbone_weights": None if file is None else os.path.abspath(file)}
 
 
 def _absolute(path: str | None) -> str | None:

@@ -78,7 +78,7 @@ def run(
     folder = RunFolder(out / config.run_id)
     if folder.finished:
         folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
-        return _finished(folder, config, own)
+        return _finished(folder, config, own, backbone)
     began, place = time.time(), torch.device(device)
     # Prepare before writing anything, so that a run that cannot start leaves no files.
     own_data = partial(prepare_own_data, config, device=place, backbone=backbone, cache=cache, reporter=reporter)
@@ -94,7 +94,7 @@ def run(
         on_prepared(method, data, sets)
     with folder.lock():
         if folder.summary_file.exists():  # another process has finished it meanwhile
-            return _finished(folder, config, own)
+            return _finished(folder, config, own, backbone)
         folder.begin(config.to_json())
         if own is not None:
             save_samples(folder.path, own, data, backbone)
@@ -156,12 +156,12 @@ def _difference(before: DataShape, now: DataShape) -> str:
     return "; ".join(changes) or "an id, a label or the content of a sample differs"
 
 
-def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None) -> RunFolder:
+def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None, backbone: AnyBackbone | None) -> RunFolder:
     """Check that the records of a finished run are complete and belong to it."""
     folder.check_config(config.to_json())
     finished_summary(folder)
     if own is not None:
-        save_location(folder.path, own)
+        save_location(folder.path, own, backbone)
     return folder
 
 

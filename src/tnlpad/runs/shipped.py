@@ -1,10 +1,12 @@
 """The network of a finished run, ready to use: σ, with the normalisation of its inputs in front, or as an ONNX file."""
 
 import json
+import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -137,16 +139,8 @@ def _stages(folder: RunFolder, config: RunConfig) -> _Stages:
     encoder, projection, images, texts = None, None, None, None
     dimensions = config.data.channels
     if config.backbone is not None:
-        if config.data.kind == "text":
-            texts = text_model(about["backbone"])
-        else:
-            images = resolve_backbone(about["backbone"], config.data, pixels=config.resize).backbone
-        found = texts or images
-        if found is None or found.identity != config.backbone:
-            raise DataError(
-                f"{folder.path} needs {config.backbone}, but {about['backbone']} is "
-                f"{'not there' if found is None else found.identity} here. Restore those weights."
-            )
+        found = _backbone(config, about, folder)
+        texts, images = (found, None) if isinstance(found, TextBackbone) else (None, found)
         dimensions = found.dimensions
     elif config.data.kind in ("text", "table"):
         encoder = load_encoder(folder.path / ENCODER_FOLDER)
@@ -155,6 +149,29 @@ def _stages(folder: RunFolder, config: RunConfig) -> _Stages:
         projection = Projection.from_files(folder.path / PROJECTION_FOLDER)
         dimensions = projection.dimensions
     return _Stages((dimensions,), encoder, projection, images, texts)
+
+
+def _backbone(config: RunConfig, about: Mapping[str, Any], folder: RunFolder) -> Backbone | TextBackbone:
+    """Find the backbone of a run where it was, with the same weights."""
+    assert config.data is not None, "a run on user data"
+    name, file = about["backbone"], about.get("backbone_weights")
+    weights = None if file is None else Path(file)
+    again = "Restore it, or repeat the `tnlpad train` of this run with the place where it is now."
+    if weights is not None and not weights.is_file():
+        raise DataError(f"{folder.path} needs {weights}, the weights of {config.backbone}, which is gone. {again}")
+    if os.path.isabs(name) and not os.path.isdir(name):
+        raise DataError(f"{folder.path} needs {name}, the folder of {config.backbone}, which is gone. {again}")
+    if config.data.kind == "text":
+        found: Backbone | TextBackbone | None = text_model(name)
+    else:
+        found = resolve_backbone(name, config.data, weights=weights, pixels=config.resize).backbone
+    if found is None or found.identity != config.backbone:
+        place = weights or name
+        raise DataError(
+            f"{folder.path} needs {config.backbone}, but {place} is {'none' if found is None else found.identity} now. "
+            f"{again}"
+        )
+    return found
 
 
 def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:
