@@ -154,3 +154,46 @@ def test_wanted_columns_with_their_kinds():
     assert np.isnan(found.table.numbers[0, 0])
     with pytest.raises(DataError, match="no column 'b'"):
         wanted_content(table, ("a", "b"), ("b",), WHERE)
+
+
+def features_of(table):
+    return content_of(table, kinds_of(table, WHERE), WHERE)
+
+
+@pytest.mark.parametrize("names", [["cat/0.JPG", "cat/1.png"], ["cat/0.JPG", None]])
+def test_a_column_of_paths_under_another_name(names):
+    with pytest.raises(DataError, match="column 'image' holds names of image files: call it `path`"):
+        features_of({"image": names, "a": ["1", "2"]})
+
+
+def test_a_column_that_counts_the_rows_is_named():
+    counter = [str(row + 1) for row in range(10)]
+    found = features_of({"passenger": counter, "age": counter[::-1]})
+    assert found.columns == ("passenger", "age")
+    (note,) = found.notes
+    assert note.startswith("column 'passenger' looks like a row number")
+    assert note.endswith(": --ignore passenger (ignore= in Python).")
+    (note,) = features_of({"a": counter, "b": counter}).notes
+    assert note.startswith("columns 'a', 'b' look like row numbers")
+    assert note.endswith(": --ignore a --ignore b (ignore= in Python).")
+    assert features_of({"few": counter[:9]}).notes == ()
+
+
+def test_wanted_columns_that_are_missing_or_no_numbers_are_named():
+    with pytest.raises(DataError, match=r"table has no column 'b' \(and 1 others\), .*; it has a, name\."):
+        wanted_content({"a": ["1"], "name": ["x"]}, ("a", "b", "c"), None, WHERE)
+    with pytest.raises(DataError, match=r"row 0 \(counted from 0\): 'x' in column 'name'"):
+        wanted_content({"a": ["1"], "name": ["x"]}, ("a", "name"), None, WHERE)
+
+
+def with_commas(*values):
+    column = TextColumn(range(2, 2 + len(values)), may_have_commas=True)
+    column += values
+    return column
+
+
+def test_a_point_that_may_separate_thousands_is_refused_beside_decimal_commas():
+    thousands = with_commas("950", "1.500")
+    assert features_of({"a": thousands}).features.tolist() == [[950], [1.5]]
+    with pytest.raises(DataError, match=r"line 3: '1\.500' in column 'a' may mean 1\.500 or 1500"):
+        features_of({"a": thousands, "b": with_commas("1,5", "2,5")})

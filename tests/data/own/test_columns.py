@@ -7,7 +7,6 @@ import pytest
 from tnlpad.data.own.columns import (
     LABEL_COLUMNS,
     TextColumn,
-    features_of,
     find_column,
     holds_numbers,
     label_column,
@@ -114,66 +113,6 @@ def test_a_column_without_numbers(values):
     assert not holds_numbers(values)
 
 
-def test_columns_without_a_number_are_named_and_not_trained_on():
-    found = features_of({"a": ["1", ""], "name": ["x", "y"], "day": ["2024-01-01", ""], "none": ["", "NA"]}, WHERE)
-    assert found.columns == ("a",)
-    assert np.isnan(found.numbers[1, 0])
-    assert found.notes[0].startswith("columns without numbers are not trained on: 'name', 'day'")
-    assert "'none'. Encode them" in found.notes[0]
-
-
-def test_a_column_of_numbers_with_a_slip_is_refused():
-    with pytest.raises(DataError, match=r"row 1 \(counted from 0\): '3,5' in column 'a'"):
-        features_of({"a": ["1", "3,5"], "b": ["1", "2"]}, WHERE)
-
-
-def test_without_a_column_of_numbers_there_are_no_features():
-    assert features_of({"name": ["x", "y"], "target": ["1", "2"]}, WHERE) is None
-
-
-@pytest.mark.parametrize("names", [["cat/0.JPG", "cat/1.png"], ["cat/0.JPG", None]])
-def test_a_column_of_paths_under_another_name(names):
-    with pytest.raises(DataError, match="column 'image' holds names of image files: call it `path`"):
-        features_of({"image": names, "a": ["1", "2"]}, WHERE)
-
-
-def test_a_column_that_counts_the_rows_is_named():
-    counter = [str(row + 1) for row in range(10)]
-    found = features_of({"passenger": counter, "age": counter[::-1]}, WHERE)
-    assert found.columns == ("passenger", "age")
-    (note,) = found.notes
-    assert note.startswith("column 'passenger' looks like a row number")
-    assert note.endswith(": --ignore passenger (ignore= in Python).")
-    (note,) = features_of({"a": counter, "b": counter}, WHERE).notes
-    assert note.startswith("columns 'a', 'b' look like row numbers")
-    assert note.endswith(": --ignore a --ignore b (ignore= in Python).")
-    assert features_of({"few": counter[:9]}, WHERE).notes == ()
-
-
-def test_wanted_columns_are_taken_by_name_and_in_their_order():
-    table = {"b": ["2"], "label": ["x"], "name": ["y"], "a": ["1"]}
-    found = features_of(table, WHERE, ("a", "b"))
-    assert (found.columns, found.numbers.tolist()) == (("a", "b"), [[1, 2]])
-    assert found.notes == ("columns that this run was not trained on are ignored: 'label', 'name'.",)
-    assert features_of(table, WHERE, ("a",)).columns == ("a",)
-    assert features_of({"a": ["1"]}, WHERE, ("a",)).notes == ()
-
-
-def test_wanted_columns_that_are_missing_or_no_numbers_are_named():
-    with pytest.raises(DataError, match=r"table has no column 'b' \(and 1 others\), .*; it has a, name\."):
-        features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "b", "c"))
-    with pytest.raises(DataError, match=r"row 0 \(counted from 0\): 'x' in column 'name'"):
-        features_of({"a": ["1"], "name": ["x"]}, WHERE, ("a", "name"))
-
-
-def test_rows_that_lack_a_number_are_counted_with_the_column_that_costs_most():
-    found = features_of({"a": ["1", "", "3"], "ca bin": ["", "", "7"], "b": ["1", "2", "3"]}, WHERE)
-    assert found.notes == (
-        "2 of 3 rows lack a number and are left out, 2 of them because of 'ca bin': fill in what is missing, or leave "
-        "the column out: --ignore 'ca bin' (ignore= in Python).",
-    )
-
-
 def with_commas(*values):
     column = TextColumn(range(2, 2 + len(values)), may_have_commas=True)
     column += values
@@ -195,10 +134,3 @@ def test_a_comma_that_may_separate_thousands_is_refused():
         numbers_of(with_commas("1,5", "2.5"), "a", WHERE)
     with pytest.raises(DataError, match=r"line 2: '1,234,567' in column 'a' is not a number"):
         numbers_of(with_commas("1,234,567"), "a", WHERE)
-
-
-def test_a_point_that_may_separate_thousands_is_refused_beside_decimal_commas():
-    thousands = with_commas("950", "1.500")
-    assert features_of({"a": thousands}, WHERE).numbers.tolist() == [[950], [1.5]]
-    with pytest.raises(DataError, match=r"line 3: '1\.500' in column 'a' may mean 1\.500 or 1500"):
-        features_of({"a": thousands, "b": with_commas("1,5", "2,5")}, WHERE)

@@ -77,9 +77,7 @@ def test_columns_of_numbers_are_features(tmp_path):
     assert listing.labels == ["x", "y"]
 
 
-def test_text_is_for_another_tool(tmp_path):
-    with pytest.raises(DataError, match="holds text"):
-        read_hugging_face(write_arrow(tmp_path / "data", pa.table({"text": ["a"], "label": [0]})))
+def test_columns_that_are_named_come_before_text(tmp_path):
     beside = write_arrow(tmp_path / "more", pa.table({"text": ["a"], "width": [2]}))
     assert read_hugging_face(beside, labelled=False, columns=("width",)).features.tolist() == [[2]]
 
@@ -381,17 +379,15 @@ def test_a_picture_is_its_bytes_or_where_that_is_asked_for_its_path():
     assert Pictures(column, follow_paths=True)[:2] == [b"x", "q"]
 
 
-def test_text_is_found_unless_only_numbers_are_read(tmp_path):
+def test_text_is_found(tmp_path):
     texts = ["a fine film", "what a bore", "我喜欢"]
     table = pa.table({"text": texts, "stars": [5, 1, 4], "label": [0, 1, 0]})
     features = {"label": {"names": ["good", "bad"]}}
     folder = write_arrow(tmp_path / "data", table, features)
-    found = read_hugging_face(folder, numbers_only=False)
+    found = read_hugging_face(folder)
     assert (found.texts, found.text_column, found.class_names) == (texts, "text", ("good", "bad"))
     assert "'stars'" in found.notes[0]
     assert read_hugging_face(folder, text="text").texts == texts
-    with pytest.raises(DataError, match="holds text"):
-        read_hugging_face(folder)
 
 
 def test_text_that_is_named_comes_before_pictures_and_groups_are_read(tmp_path):
@@ -406,5 +402,5 @@ def test_text_that_is_named_comes_before_pictures_and_groups_are_read(tmp_path):
 
 def test_columns_of_lists_are_embeddings(tmp_path):
     table = pa.table({"embedding": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
-    found = read_hugging_face(write_arrow(tmp_path / "data", table), numbers_only=False)
+    found = read_hugging_face(write_arrow(tmp_path / "data", table))
     assert (found.columns, found.features.tolist()) == (("embedding[0]", "embedding[1]"), [[1, 2], [3, 4]])

@@ -61,29 +61,31 @@ def test_ids_are_given_or_the_path_and_unique(tmp_path):
 
 
 def test_numbers_are_features(tmp_path):
+    listing = read_manifest(csv(tmp_path / "x.csv", "a,b,label", "1,2.5,yes", "3,4,no"))
+    assert (listing.columns, listing.ids) == (("a", "b"), ["0", "1"])
+    assert listing.features.tolist() == [[1, 2.5], [3, 4]]
+
+
+def test_numbers_that_are_missing_or_too_large_are_gaps(tmp_path):
     listing = read_manifest(csv(tmp_path / "x.csv", "a,b,label", "1,2.5,yes", "3,,no", "1e60,nan,no"))
-    assert listing.columns == ("a", "b")
-    assert listing.ids == ["0", "1", "2"]
-    assert listing.features[0].tolist() == [1, 2.5]
-    assert math.isnan(listing.features[1, 1])
-    assert np.isinf(listing.features[2, 0])
+    assert np.isnan(listing.table.numbers).tolist() == [[False, False], [False, True], [True, True]]
 
 
 def test_parquet_is_read_as_csv_is(tmp_path):
     pq.write_table(pa.table({"a": [1.5, None], "label": [3, 4]}), tmp_path / "x.parquet")
     listing = read_manifest(tmp_path / "x.parquet")
     assert listing.labels == [3, 4]
-    assert np.isnan(listing.features[1, 0])
+    assert np.isnan(listing.table.numbers[1, 0])
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         (["path", "cat/0.png"], "has no column `label`; it has path"),
-        (["id,label", "1,a"], "neither a column `path` nor columns of numbers; it has id, label"),
+        (["id,label", "1,a"], "has no column to train on: .*; it has id, label"),
         (["path,label"], "has no rows"),
-        (["a,label", "x,1"], "neither a column `path` nor columns of numbers; it has a, label"),
-        (["a,label", "2,1", "x,1"], "line 3: 'x' in column 'a' is not a number"),
+        (["a,label", "x,1"], "has no column to train on: .*; it has a, label"),
+        (["a,label", "2,1", "x,1", "3,1"], "line 3: 'x' in column 'a' is not a number"),
         (["a,label,split", "1,2,somewhere"], "'somewhere' is not a split"),
         (["id,a,label", "1,2,x", ",3,y"], r"row 1 \(counted from 0\) has no id. Give every sample one"),
         (["image,label", "cat/0.png,x"], "'image' holds names of image files: call it `path`"),
@@ -184,33 +186,27 @@ def test_to_predict_the_columns_that_were_trained_on_are_enough(tmp_path):
 TEXTS = [f"this is comment number {row}, friends" for row in range(6)]
 
 
-def any_kind(path, *lines, **options):
-    return read_manifest(csv(path, *lines), numbers_only=False, **options)
-
-
 def test_text_is_found_or_named(tmp_path):
     lines = ["id,Comment,label,author", *(f'{row},"{text}",{row % 2},a' for row, text in enumerate(TEXTS))]
-    found = any_kind(tmp_path / "x.csv", *lines)
+    found = read_manifest(csv(tmp_path / "x.csv", *lines))
     assert (found.texts, found.text_column, found.columns) == (TEXTS, "Comment", ())
     assert found.labels == ["0", "1"] * 3
     assert found.notes[0].startswith("the text is the column 'Comment'; other columns are not trained on: 'author'.")
-    named = read_manifest(tmp_path / "x.csv", text="author")  # also where only numbers are read otherwise
+    named = read_manifest(tmp_path / "x.csv", text="author")
     assert (named.texts, named.text_column) == (["a"] * 6, "author")
     with pytest.raises(DataError, match=r"no column 'body', named by --text; it has Comment, author"):
         read_manifest(tmp_path / "x.csv", text="body")
-    with pytest.raises(DataError, match="neither a column `path` nor columns of numbers"):
-        read_manifest(tmp_path / "x.csv")
 
 
 def test_empty_texts_stay_and_are_counted(tmp_path):
-    found = any_kind(tmp_path / "x.csv", "text,label", "hello,1", ",0", " ,1")
+    found = read_manifest(csv(tmp_path / "x.csv", "text,label", "hello,1", ",0", " ,1"))
     assert found.texts == ["hello", "", " "]
     assert found.notes == ("2 of 3 texts are empty.",)
 
 
 def test_json_lines_and_workbooks_are_tables_too(tmp_path):
     lines = [f'{{"sentence": "{text}", "label": {row % 2}}}' for row, text in enumerate(TEXTS)]
-    found = any_kind(tmp_path / "x.jsonl", *lines)
+    found = read_manifest(csv(tmp_path / "x.jsonl", *lines))
     assert (found.texts, found.labels) == (TEXTS, [0, 1] * 3)
     openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed: pip install 'tnlpad[tables]'")
     book = openpyxl.Workbook()
@@ -230,37 +226,34 @@ def test_decimal_commas_beside_semicolons(tmp_path):
         read_manifest(csv(tmp_path / "y.csv", "a,label", '"1,5",x', "2,y"))
 
 
-def test_gaps_and_categories_are_kept_on_request_only(tmp_path):
+def test_gaps_and_categories_make_a_table(tmp_path):
     lines = ["a,colour,label", "1,red,x", ",blue,y", "3,red,x", "4,blue,y"]
-    found = any_kind(tmp_path / "x.csv", *lines)
+    found = read_manifest(csv(tmp_path / "x.csv", *lines))
     assert (found.features, found.columns, len(found.table)) == (None, ("a", "colour"), 4)
-    before = read_manifest(tmp_path / "x.csv")
-    assert (before.table, before.columns) == (None, ("a",))
 
 
 def test_numbers_beside_paths_are_trained_on_and_pictures_kept(tmp_path):
     class_folders(tmp_path)
     lines = ["path,x,label,width", "cat/0.png,1,a,10", "cat/9.png,2,b,10", "../out.png,3,a,10", ",4,b,10"]
-    found = any_kind(tmp_path / "x.csv", *lines)
+    found = read_manifest(csv(tmp_path / "x.csv", *lines))
     assert (found.columns, found.features[:, 0].tolist(), found.files) == (("x", "width"), [1, 2, 3, 4], None)
     assert found.pictures == [str(tmp_path / "cat/0.png"), None, None, None]
     assert found.ids == ["cat/0.png", "cat/9.png", "../out.png", ""]
     assert "--ignore" in found.notes[0]
-    for options in ({"numbers_only": True}, {"numbers_only": False, "ignored": ["x"]}):
-        images = read_manifest(tmp_path / "x.csv", **options)
-        assert (images.files[0], images.features, images.pictures) == (str(tmp_path / "cat/0.png"), None, None)
+    images = read_manifest(tmp_path / "x.csv", ignored=["x"])
+    assert (images.files[0], images.features, images.pictures) == (str(tmp_path / "cat/0.png"), None, None)
 
 
 def test_groups_are_kept_and_not_trained_on(tmp_path):
     class_folders(tmp_path)
     lines = ["path,a,patient,label", "cat/0.png,1,7,x", "cat/1.png,2,,y", "nowhere\0,3,7,x", "cat/2.png,4,8,x"]
     (tmp_path / "x.csv").write_text("\n".join(lines).replace("\0", ""))
-    found = read_manifest(tmp_path / "x.csv", group="Patient", numbers_only=False)
+    found = read_manifest(tmp_path / "x.csv", group="Patient")
     assert found.columns == ("a",)
     assert found.groups[0] == found.groups[2]
     assert len(set(found.groups)) == 3
-    images = read_manifest(tmp_path / "x.csv", group="patient")
-    assert images.groups == found.groups
+    images = read_manifest(tmp_path / "x.csv", group="patient", ignored=["a"])
+    assert (len(images.files), images.groups) == (4, found.groups)
     with pytest.raises(DataError, match="no column 'who', named by --group; it has path, a, patient, label"):
         read_manifest(tmp_path / "x.csv", group="who")
     assert read_manifest(tmp_path / "x.csv", group="who", labelled=False).groups is None
@@ -278,4 +271,4 @@ def test_to_predict_on_a_table_its_columns_and_their_kinds_are_given(tmp_path):
 
 def test_a_table_without_anything_to_train_on(tmp_path):
     with pytest.raises(DataError, match=r"no column to train on: .* it has id, when, label\. .*--text"):
-        any_kind(tmp_path / "x.csv", "id,when,label", "1,2024-01-01,x")
+        read_manifest(csv(tmp_path / "x.csv", "id,when,label", "1,2024-01-01,x"))

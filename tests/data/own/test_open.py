@@ -44,9 +44,14 @@ def test_nothing_but_bad_samples(tmp_path):
         open_dataset(tmp_path)
 
 
-def test_rows_with_gaps_are_left_out(tmp_path):
+def test_arrays_with_gaps_are_tables_unless_a_run_takes_none(tmp_path):
     rows = np.array([[1, 2], [np.nan, 1], [np.inf, 0], [3, 4]])
-    own = open_dataset(npz(tmp_path / "x.npz", features=rows, labels=[0, 1, 1, 1]))
+    path = npz(tmp_path / "x.npz", features=rows, labels=[0, 1, 1, 1])
+    own = open_dataset(path)
+    assert (own.kind, len(own.ids), own.problems) == ("table", 4, ())
+    assert "the most in 'column 0' with 2 of 4 rows" in own.notes[0]
+    assert open_dataset(path, labelled=False, categories=()).kind == "table"
+    own = open_dataset(path, labelled=False)
     assert own.ids == ("0", "3")
     assert [each.id for each in own.problems] == ["1", "2"]
     assert own.problems[0].reason == "the value in column 0 is missing or not finite"
@@ -159,12 +164,13 @@ def test_a_folder_of_paths_is_for_tables_of_them(tmp_path):
             open_dataset(path, images=tmp_path)
 
 
-def test_columns_to_ignore_are_those_of_tables_of_numbers(tmp_path):
+def test_columns_to_ignore_are_those_of_tables(tmp_path):
     class_folders(tmp_path / "data")
     rows = npz(tmp_path / "x.npz", features=np.ones((3, 2)), labels=[0, 1, 1])
     (tmp_path / "data" / "x.csv").write_text("path,label,a\ncat/0.png,x,1\n")
-    for path in (tmp_path / "data", rows, tmp_path / "data" / "x.csv"):
-        with pytest.raises(DataError, match=r"--ignore a: .* is not a table of numbers"):
+    assert open_dataset(tmp_path / "data" / "x.csv", ignored=["a"]).kind == "files"
+    for path in (tmp_path / "data", rows):
+        with pytest.raises(DataError, match=r"--ignore a: .* is not a table\."):
             open_dataset(path, ignored=["a"])
     (tmp_path / "y.csv").write_text("A,b,label\nx1,1,x\n2,2,y\n")
     own = open_dataset(tmp_path / "y.csv", ignored=["a"])
@@ -237,29 +243,28 @@ def test_text_and_groups_are_columns(tmp_path):
     assert own.shape == open_dataset(rows).shape
 
 
-def test_numbers_without_gaps_keep_their_name_however_they_are_read(tmp_path):
+def test_numbers_without_gaps_keep_their_name(tmp_path):
     (tmp_path / "x.csv").write_text("a,b,label\n1,true,x\n2.5,false,y\n3,true,x\n")
-    before, now = (open_dataset(tmp_path / "x.csv", numbers_only=only) for only in (True, False))
-    assert (now.kind, now.shape) == ("features", before.shape)
-    assert now.shape.name == "own-7cc223507d"  # as in version 0.1
+    own = open_dataset(tmp_path / "x.csv")
+    assert (own.kind, own.shape.name) == ("features", "own-7cc223507d")  # as in version 0.1
 
 
 def test_rows_keep_their_order_and_no_row_is_left_out_for_a_gap(tmp_path):
     lines = ["1,red,x", ",blue,y", "3,,", "4,red,x", "5,blue,y"]
     (tmp_path / "x.csv").write_text("\n".join(["a,colour,label", *lines]))
-    own = open_dataset(tmp_path / "x.csv", numbers_only=False)
+    own = open_dataset(tmp_path / "x.csv")
     assert (own.kind, own.ids, own.labels.tolist()) == ("table", ("0", "1", "3", "4"), [0, 1, 0, 1])
     assert own.table.categories == (["red", "blue", "red", "blue"],)
     assert (own.shape.kind, own.shape.channels, own.shape.samples) == ("table", 2, 4)
     assert [each.reason for each in own.problems] == ["the label is missing"]
     (tmp_path / "x.csv").write_text("\n".join(["a,colour,label", "1,red,x", ",red,y", *lines[2:]]))
-    assert open_dataset(tmp_path / "x.csv", numbers_only=False).shape.fingerprint != own.shape.fingerprint
+    assert open_dataset(tmp_path / "x.csv").shape.fingerprint != own.shape.fingerprint
 
 
 def test_numbers_beside_paths_have_pictures(tmp_path):
     class_folders(tmp_path)
     lines = ["cat/0.png,1,x", "cat/1.png,2,", "cat/9.png,3,y"]
     (tmp_path / "x.csv").write_text("\n".join(["path,a,label", *lines]))
-    own = open_dataset(tmp_path / "x.csv", images=tmp_path, numbers_only=False)
+    own = open_dataset(tmp_path / "x.csv", images=tmp_path)
     assert (own.kind, own.columns, own.files) == ("features", ("a",), None)
     assert own.paths == (str(tmp_path / "cat" / "0.png"), None)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.files import readable_as
-from tnlpad.data.own.columns import features_of, listed, require_different
+from tnlpad.data.own.column_kinds import content_of_numbers, wanted_content
+from tnlpad.data.own.columns import listed, require_different
 from tnlpad.data.own.dataset import (
     PARTS,
     Listing,
@@ -69,6 +70,19 @@ def listing_of_arrays(
         notes=notes,
         groups=groups,
     )
+
+
+def with_gaps_marked(listing: Listing, options: ReadOptions) -> Listing:
+    """Make features with gaps, or those of a run that was trained on such, a table whose gaps are filled in later."""
+    features = listing.features
+    if features is None:
+        return listing
+    finite = np.isfinite(features)
+    has_gaps = options.labelled and finite.any() and not finite.all()
+    if not has_gaps and options.categories is None:
+        return listing
+    found = content_of_numbers(listing.columns, features)
+    return replace(listing, features=None, table=found.table, notes=(*listing.notes, *found.notes))
 
 
 def one_label_each(labels: Any, samples: Sized, where: Path | str) -> list[Label | None]:
@@ -144,7 +158,7 @@ def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
         class_names=tuple(map(str, names)) if names is not None else None,
         notes=tuple(f"the samples of {part} have no labels and are left out." for part in pieces if part not in usable),
     )
-    return listing if listing.features is None else _with_names(listing, listing.features, arrays, path, options)
+    return with_gaps_marked(_with_names(listing, arrays, path, options), options)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
@@ -242,18 +256,15 @@ def _groups(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) ->
     return groups_of(given)
 
 
-def _with_names(
-    listing: Listing, numbers: NDArray[np.float32], arrays: Arrays, path: Path, options: ReadOptions
-) -> Listing:
+def _with_names(listing: Listing, arrays: Arrays, path: Path, options: ReadOptions) -> Listing:
     """Give the features the column names in the file, if there are any."""
-    given = _column(arrays, COLUMNS, numbers.shape[1], path)
-    if given is None:
+    if listing.features is None or (given := _column(arrays, COLUMNS, listing.features.shape[1], path)) is None:
         return listing
     names = [str(name) for name in given]
     require_different(names, path)
-    found = features_of(dict(zip(names, numbers.T, strict=True)), path, options.columns or names)
-    assert found is not None, "there are columns"
-    return replace(listing, features=found.numbers, columns=found.columns, notes=(*listing.notes, *found.notes))
+    table = dict(zip(names, listing.features.T, strict=True))
+    found = wanted_content(table, options.columns or names, None, path)
+    return replace(listing, features=found.features, columns=found.columns, notes=(*listing.notes, *found.notes))
 
 
 def _advice(content: bool, label: str | None, labelled: bool) -> str:

@@ -154,7 +154,14 @@ def content_of(table: Table, kinds: dict[str, ColumnKind], where: Path) -> Conte
     notes = list(_unused_notes(table, kinds))
     if names:
         notes += counter_notes(names, numbers)
-    return _content(names, numbers, categories, table, notes)
+    if not categories and np.isfinite(numbers).all():
+        return Content(columns=tuple(names), features=numbers, table=None, notes=tuple(notes))
+    return _with_gaps(_mixed(names, numbers, categories, table), notes)
+
+
+def content_of_numbers(names: Sequence[str], numbers: NDArray[np.float32]) -> Content:
+    """Return numbers as a table in which those that are not finite are gaps."""
+    return _with_gaps(_mixed(names, numbers, (), {}), ())
 
 
 def wanted_content(table: Table, columns: Sequence[str], categories: Sequence[str] | None, where: Path) -> Content:
@@ -179,13 +186,8 @@ def wanted_content(table: Table, columns: Sequence[str], categories: Sequence[st
     return Content(columns=mixed.columns, features=None, table=mixed, notes=tuple(notes))
 
 
-def _content(
-    names: Sequence[str], numbers: NDArray[np.float32], categories: Sequence[str], table: Table, notes: list[str]
-) -> Content:
-    if not categories and np.isfinite(numbers).all():
-        return Content(columns=tuple(names), features=numbers, table=None, notes=tuple(notes))
-    mixed = _mixed(names, numbers, categories, table)
-    return Content(columns=mixed.columns, features=None, table=mixed, notes=(*notes, *_gap_notes(mixed)))
+def _with_gaps(table: MixedTable, notes: Sequence[str]) -> Content:
+    return Content(columns=table.columns, features=None, table=table, notes=(*notes, *_gap_notes(table)))
 
 
 def _mixed(names: Sequence[str], numbers: NDArray[np.float32], categories: Sequence[str], table: Table) -> MixedTable:

@@ -1,7 +1,7 @@
 """Find the columns of a table by the names that people use, and convert features to numbers.
 
-A column with at least one number is a feature. Its other values must be numbers or missing, so that typing errors are
-reported. Columns without any number, such as names or dates, are not trained on; `column_kinds` takes categories too.
+`column_kinds` decides what each column holds. The values of a column of numbers must be numbers or missing, so that
+typing errors are reported.
 In a CSV file whose separator is not the comma, a comma may be the decimal mark of a column.
 """
 
@@ -9,7 +9,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,34 +129,6 @@ def _label_advice(names: Sequence[str]) -> str:
     return f"Name the one with the classes, such as --label {shlex.quote(likely)} (label= in Python)."
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Features:
-    """Features as float32, rows × columns, and remarks on the columns."""
-
-    columns: tuple[str, ...]
-    numbers: NDArray[np.float32]
-    notes: tuple[str, ...]
-
-
-def features_of(table: Table, where: Path, wanted: Sequence[str] = ()) -> Features | None:
-    """Convert the features among columns without another role; return None if there are none.
-
-    With `wanted`, exactly these columns are features.
-    """
-    columns = require_wanted(table, where, wanted) if wanted else _numeric_columns(table, where)
-    if not columns:
-        return None
-    refuse_thousands(table, columns, where)
-    numbers = np.stack([numbers_of(table[name], name, where) for name in columns], axis=1)
-    used = set(columns)
-    unused = [name for name in table if name not in used]
-    if wanted:
-        notes = [f"columns that this run was not trained on are ignored: {quoted(unused)}."] if unused else []
-    else:
-        notes = [*_unused_notes(unused), *_feature_notes(columns, numbers)]
-    return Features(columns=tuple(columns), numbers=numbers, notes=tuple(notes))
-
-
 def holds_numbers(values: Any) -> bool:
     """Whether at least one value is a number in any format; also true for an empty column."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
@@ -251,15 +222,6 @@ def _to_float(value: Any) -> float:
     return float(value)
 
 
-def _numeric_columns(table: Table, where: Path) -> Sequence[str]:
-    candidates = [name for name in table if not is_index_or_label(name)]
-    numeric = [name for name in candidates if holds_numbers(table[name])]
-    other = set(candidates) - set(numeric)
-    for name in (name for name in candidates if name in other):
-        refuse_image_names(table[name], name, where)
-    return numeric
-
-
 def refuse_image_names(values: Any, name: str, where: Path) -> None:
     """Raise DataError if a column holds names of image files."""
     texts = [str(value) for value in values if value is not None and str(value).strip()]
@@ -285,18 +247,6 @@ def require_wanted(table: Table, where: Path, wanted: Sequence[str]) -> Sequence
     return wanted
 
 
-def _unused_notes(names: Sequence[str]) -> list[str]:
-    notes = []
-    if others := [name for name in names if is_index_or_label(name)]:
-        notes.append(f"columns with row numbers or other labels are not trained on: {quoted(others)}.")
-    if texts := [name for name in names if not is_index_or_label(name)]:
-        notes.append(
-            f"columns without numbers are not trained on: {quoted(texts)}. Encode them as numbers if they say "
-            "something about the classes."
-        )
-    return notes
-
-
 def counter_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[str]:
     """Return a remark on columns that count the rows."""
     # In a table that is sorted by class, the number of a row gives away its label.
@@ -307,19 +257,6 @@ def counter_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[
             said = "columns {} look like row numbers and are used as features. Exclude them unless they are meaningful"
         return [f"{said.format(quoted(counters))}: {how_to_ignore(*counters)}."]
     return []
-
-
-def _feature_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[str]:
-    notes = counter_notes(columns, numbers)
-    missing = ~np.isfinite(numbers)
-    if missing.any():
-        worst = int(missing.sum(0).argmax())  # a column that is mostly empty removes most rows
-        notes.append(
-            f"{missing.any(1).sum():,} of {len(numbers):,} rows lack a number and are left out, "
-            f"{missing[:, worst].sum():,} of them because of {columns[worst][:80]!r}: fill in what is missing, or "
-            f"leave the column out: {how_to_ignore(columns[worst])}."
-        )
-    return notes
 
 
 def how_to_ignore(*names: str) -> str:

@@ -31,7 +31,6 @@ PARTS: dict[str, Part] = {
 }
 Encoded = str | bytes  # path of an image file, or its content
 IN_MEMORY = Path("data")  # name of in-memory data in messages: that of the argument
-NUMBERS_ONLY = True  # default of `ReadOptions.numbers_only`
 NAME_PREFIX = "own-"
 NAME_DIGITS = 10
 
@@ -48,8 +47,6 @@ class ReadOptions:
         ignored: Columns of a table to skip.
         text: Text column of a table (default: one with a usual name, or the only column of free text).
         group: Column whose equal values mark samples that belong together. It is not trained on.
-        numbers_only: Whether to train on numbers alone: text and categories are not used, rows with gaps are left out,
-            and a table with paths is one of images.
     """
 
     label: str | None = None
@@ -59,7 +56,6 @@ class ReadOptions:
     ignored: Sequence[str] = ()
     text: str | None = None
     group: str | None = None
-    numbers_only: bool = NUMBERS_ONLY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +153,7 @@ class OwnDataset:
         digests: Digest of every sample's content.
         ignored: Columns skipped on request.
         group_column: Column of the groups, if given.
-        numbers_only: How the data were read; see `ReadOptions`.
+        categories: Categories of a table in memory that was saved, which a reader of the file cannot tell from text.
     """
 
     source: Path
@@ -186,7 +182,7 @@ class OwnDataset:
     groups: tuple[str, ...] | None = None
     group_column: str | None = None
     pictures: tuple[str | None, ...] | None = None
-    numbers_only: bool = NUMBERS_ONLY
+    categories: tuple[str, ...] | None = None
 
     @property
     def paths(self) -> tuple[str | None, ...]:

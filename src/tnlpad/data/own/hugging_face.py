@@ -89,11 +89,11 @@ def listing_of_tables(
     other = options.columns or options.text is not None
     image = picture_column(table.schema, options.label, where) if not other else None
     others = [name for name in table.column_names if name != image]
-    # Without images, text is reported before a missing label.
-    label = label_column(options.label, others, where, labelled=labelled and image is not None)
+    label = label_column(options.label, others, where, labelled=labelled)
     names = _class_names(features, label)
     if image is None:
-        return _listing_without_images(where, table, pieces, names, label, options)
+        found = listing_of(arrow_columns(table, where), where, where, options, ids=_ids(pieces), parts=_parts(pieces))
+        return replace(found, labels=[_label(value, names, where) for value in found.labels], class_names=names)
     group = named_column(options.group, "--group", others, where) if options.group and labelled else None
     free = [name for name in others if name not in (label, group)]
     sample, split = (find_column(known, free) for known in (ID_COLUMNS, SPLIT_COLUMNS))
@@ -133,24 +133,6 @@ def picture_column(schema: Any, label: str | None, where: Path) -> str | None:
         if (in_struct and field.name != labels) or (is_bytes(field.type) and field.name not in texts):
             return str(field.name)
     return None
-
-
-def _listing_without_images(
-    where: Path,
-    table: Any,
-    pieces: Pieces,
-    names: tuple[str, ...] | None,
-    label: str | None,
-    options: ReadOptions,
-) -> Listing:
-    found = arrow_columns(table, where)
-    text = found.get("text")
-    is_text = isinstance(text, list) and any(isinstance(value, str) for value in text[:100])
-    numbers_only = options.numbers_only and options.text is None and not options.columns
-    if numbers_only and label != "text" and is_text:
-        raise DataError(f"{where} holds text, which this command does not train on: see examples/text.py.")
-    listing = listing_of(found, where, where, options, ids=_ids(pieces), parts=_parts(pieces))
-    return replace(listing, labels=[_label(value, names, where) for value in listing.labels], class_names=names)
 
 
 def _by_part(table: Any, split: str, where: Path) -> Pieces:

@@ -25,7 +25,6 @@ from tnlpad.data.own.columns import (
     PATH_COLUMNS,
     SPLIT_COLUMNS,
     Table,
-    features_of,
     find_column,
     label_column,
     listed,
@@ -136,9 +135,7 @@ def listing_of(
         ids = ids_of(table, roles, where, must_differ=labelled)
     groups = groups_of(table[roles.group]) if roles.group is not None else None
     samples = _Samples(ids=ids, labels=labels, parts=parts, groups=groups)
-    if options.numbers_only and options.text is None and options.categories is None:
-        return _list_numbers(table, roles, samples, folder, where, options)
-    return _list_any(table, roles, samples, folder, where, options)
+    return _list_content(table, roles, samples, folder, where, options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,23 +151,7 @@ class _Samples:
         return Listing(ids=self.ids, labels=self.labels, parts=self.parts, groups=self.groups, **content)
 
 
-def _list_numbers(
-    table: Table, roles: Roles, samples: _Samples, folder: Path, where: Path, options: ReadOptions
-) -> Listing:
-    """List images by their paths or, in a table without paths, rows of numbers."""
-    if roles.path is not None:
-        return _list_images(table[roles.path], samples, folder, where)
-    used = {roles.id} if options.columns else {roles.label, roles.id, roles.split, roles.group}
-    features = features_of({name: table[name] for name in table if name not in used}, where, options.columns)
-    if features is None:
-        raise DataError(
-            f"{where} has neither a column `path` nor columns of numbers; it has {listed(table)}. Write `path,label` "
-            "for images, or a label and columns of numbers; for text see examples/text.py."
-        )
-    return samples.listing(features=features.numbers, columns=features.columns, notes=features.notes)
-
-
-def _list_any(
+def _list_content(
     table: Table, roles: Roles, samples: _Samples, folder: Path, where: Path, options: ReadOptions
 ) -> Listing:
     """List texts, rows of numbers and categories, or images by their paths."""

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tnlpad.data.own.arrays import SHAPES, listing_of_arrays, one_label_each
+from tnlpad.data.own.arrays import SHAPES, listing_of_arrays, one_label_each, with_gaps_marked
 from tnlpad.data.own.column_kinds import as_text
 from tnlpad.data.own.columns import ID_COLUMNS, find_column, require_different, without
 from tnlpad.data.own.dataset import (
     IN_MEMORY,
-    NUMBERS_ONLY,
     Listing,
     OwnDataset,
     Part,
@@ -50,7 +49,6 @@ def open_samples(
     ignored: Sequence[str] = (),
     text: str | None = None,
     group: str | Sequence[Any] | None = None,
-    numbers_only: bool = NUMBERS_ONLY,
 ) -> OwnDataset:
     """Open samples of any kind.
 
@@ -62,7 +60,7 @@ def open_samples(
         ids: Names of the samples (default: their indices).
         class_names: Names of the labels 0, 1, 2 …
         group: Column of the groups as in `ReadOptions`, or a value per sample.
-        labelled, columns, categories, ignored, text, numbers_only: As in `ReadOptions`.
+        labelled, columns, categories, ignored, text: As in `ReadOptions`.
     """
     options = ReadOptions(
         label=label,
@@ -72,7 +70,6 @@ def open_samples(
         ignored=ignored,
         text=text,
         group=group if isinstance(group, str) else None,
-        numbers_only=numbers_only,
     )
     groups = group if not isinstance(group, str) else None
     if holds_labels(data):
@@ -90,19 +87,20 @@ def open_samples(
     else:
         if _is_torch(data):
             data, labels, names = _gather(data, labelled)
-        listing = _list_arrays(data, labels_of(labels) if labelled else None, ids, names)
+        arrays = _list_arrays(data, labels_of(labels) if labelled else None, ids, names)
+        listing = with_gaps_marked(arrays, options)
     if groups is not None:
         count = len(listing.labels)
         if len(groups) != count:
             raise DataError(f"there are {count:,} samples and {len(groups):,} groups: give one per sample.")
         listing = replace(listing, groups=groups_of(groups))
-    return replace(dataset_of(listing, IN_MEMORY, labelled=labelled), numbers_only=numbers_only)
+    return dataset_of(listing, IN_MEMORY, labelled=labelled)
 
 
 def _refuse_columns(data: Any, options: ReadOptions) -> None:
     """Raise DataError if the options name columns of data without columns."""
     if options.ignored and not _is_pandas(data):
-        raise DataError(f"ignore={options.ignored[0]!r}: {_kind(data)} is not a table of numbers. Leave it out.")
+        raise DataError(f"ignore={options.ignored[0]!r}: {_kind(data)} is not a table. Leave it out.")
     if _is_pandas(data) or _is_hugging_face(data) or not options.labelled:
         return
     if options.label is not None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tnlpad.data.own.arrays import read_npz
 from tnlpad.data.own.dataset import (
-    NUMBERS_ONLY,
     DataShape,
     Encoded,
     Kind,
@@ -49,7 +48,6 @@ def open_dataset(
     ignored: Sequence[str] = (),
     text: str | None = None,
     group: str | None = None,
-    numbers_only: bool = NUMBERS_ONLY,
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Open a folder of images, a table, an .npz file or a Hugging Face dataset on disk.
@@ -57,7 +55,7 @@ def open_dataset(
     Args:
         path: Path of the data.
         images: Folder that the paths in a table are relative to (default: the table's own).
-        label, columns, categories, ignored, text, group, numbers_only: As in `ReadOptions`.
+        label, columns, categories, ignored, text, group: As in `ReadOptions`.
         labelled: Whether samples must have labels. If not, labels are not read, an image folder is every image below
             it, and a single image is allowed: data to predict.
         reporter: Receives progress.
@@ -71,12 +69,11 @@ def open_dataset(
         ignored=ignored,
         text=text,
         group=group,
-        numbers_only=numbers_only,
     )
     listing = _read(source, folder, options)
     is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
-    if ignored and (not is_table or (listing.files is not None and numbers_only)):
-        raise DataError(f"--ignore {ignored[0]}: {source} is not a table of numbers. Leave --ignore out.")
+    if ignored and not is_table:
+        raise DataError(f"--ignore {ignored[0]}: {source} is not a table. Leave --ignore out.")
     if text is not None and listing.texts is None:
         raise DataError(f"--text {text}: {source} is not a table with a column of text. Leave --text out.")
     if group is not None and labelled and listing.groups is None:
@@ -84,7 +81,7 @@ def open_dataset(
     if folder is not None and not is_table:
         raise DataError(f"--images {folder}: {source} is not a table with a column of paths. Leave --images out.")
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
-    return replace(own, ignored=tuple(ignored), group_column=group, numbers_only=numbers_only)
+    return replace(own, ignored=tuple(ignored), group_column=group)
 
 
 def is_path(text: str) -> bool:
