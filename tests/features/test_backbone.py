@@ -47,7 +47,7 @@ def test_photographs_that_it_suits(data, suited):
 
 
 @pytest.mark.parametrize(
-    ("side", "pixels"), [(32, 128), (64, 128), (128, 128), (129, 160), (160, 160), (200, 224), (224, 224), (3000, 224)]
+    ("side", "pixels"), [(32, 160), (64, 160), (160, 160), (161, 192), (192, 192), (200, 224), (224, 224), (3000, 224)]
 )
 def test_input_side(side, pixels):
     assert input_side(shape(side=side)) == pixels
