@@ -7,7 +7,7 @@ value over the grid, which nobody knows beforehand; *chosen* is the C of the hig
 labels. Accuracies are on clean test samples.
 
     python -m benchmarks.features [--photos FOLDER] [--texts FOLDER] [--noise symmetric:0.3 ...] [--seeds 1 2 3]
-                                  [--save record.json]
+                                  [--log cells.jsonl] [--save record.json]
 
 `--photos` holds train/CLASS/*.jpg and test/CLASS/*.jpg with right labels; `--texts` holds NAME_train.csv (text, label),
 NAME_truth.csv and NAME_test.csv.
@@ -15,9 +15,11 @@ NAME_truth.csv and NAME_test.csv.
 
 import argparse
 import csv
+import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -49,18 +51,24 @@ def main() -> None:
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--noise", nargs="+", default=list(NOISES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--log", type=Path, help="a line for each cell; those in it are not repeated")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
-    cells: list[dict[str, Any]] = []
-    for cell in (*photographs(options), *texts(options)):
+    lines = options.log.read_text().splitlines() if options.log is not None and options.log.exists() else []
+    cells: list[dict[str, Any]] = [json.loads(each) for each in lines]
+    done = {(cell["data"], cell["noise"], cell["seed"]) for cell in cells}
+    for cell in chain(photographs(options, done), texts(options, done)):
         cells.append(cell)
         print(line(cell), flush=True)
+        if options.log is not None:
+            with options.log.open("a") as file:
+                file.write(json.dumps(cell) + "\n")
     record = {"machine": machine("cpu"), "versions": versions(), "grid": GRID, "cells": cells}
     leave(record | {"means": means(cells)}, options.save)
 
 
-def photographs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield a cell for every noise and seed."""
+def photographs(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
+    """Yield a cell for every noise and seed that is not done yet."""
     if options.photos is None:
         return
     clean = open_dataset(options.photos)
@@ -72,6 +80,8 @@ def photographs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     train, test = clean.indices("train"), clean.indices("test")
     for noise in options.noise:
         for seed in options.seeds if noise != "none" else options.seeds[:1]:
+            if ("photographs", noise, seed) in done:
+                continue
             given = clean.labels.copy()
             if noise != "none":
                 given[train] = make_noisy_labels(
@@ -94,9 +104,12 @@ def photographs(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             )
 
 
-def texts(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield a cell for every dataset of texts and every seed."""
+def texts(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
+    """Yield a cell for every dataset of texts and every seed that is not done yet."""
     for name in TEXTS if options.texts is not None else ():
+        seeds = [seed for seed in options.seeds if (name, "rules", seed) not in done]
+        if not seeds:
+            continue
         rows, test_rows = (read(options.texts / f"{name}_{part}.csv") for part in ("train", "test"))
         truth = [row["label"] for row in read(options.texts / f"{name}_truth.csv")]
         classes = sorted({row["label"] for row in (*rows, *test_rows)} | set(truth))
@@ -108,7 +121,7 @@ def texts(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         encoder = TextEncoder.fit(words[: len(rows)])
         features = encoder.transform(words)
         theirs = regressions(features, given, labels, train, test)
-        for seed in options.seeds:
+        for seed in seeds:
             with tempfile.TemporaryDirectory() as folder:
                 table = Path(folder) / "texts.csv"
                 parts = ["train"] * len(train) + ["test"] * len(test)

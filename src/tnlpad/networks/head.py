@@ -11,25 +11,41 @@ from torch import Tensor, nn
 
 from tnlpad.networks.network import Network
 
-HIDDEN, DROPOUT = 256, 0.5
+HIDDEN, DROPOUT, MIXED = 256, 0.5, 0.5
 
 
 class Head(Network):
-    """A hidden layer and a linear classifier on rows of features."""
+    """A hidden layer and a linear classifier on rows of features.
 
-    def __init__(self, *, num_classes: int = 10, in_channels: int = 256) -> None:
+    Args:
+        num_classes: Number of classes.
+        in_channels: Number of features.
+        hidden: Width of the hidden layer.
+        dropout: Share of it that is dropped in training.
+        mixed: Largest share of another row in a row; 0 mixes none.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int = 10,
+        in_channels: int = 256,
+        hidden: int = HIDDEN,
+        dropout: float = DROPOUT,
+        mixed: float = MIXED,
+    ) -> None:
         super().__init__()
-        self.inputs = in_channels
-        self.hidden = nn.Sequential(nn.Linear(in_channels, HIDDEN), nn.ReLU(), nn.Dropout(DROPOUT))
-        self.classifier = nn.Linear(HIDDEN, num_classes)
+        self.inputs, self.mixed = in_channels, mixed
+        self.hidden = nn.Sequential(nn.Linear(in_channels, hidden), nn.ReLU(), nn.Dropout(dropout))
+        self.classifier = nn.Linear(hidden, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
         rows = images.flatten(1)
         if rows.shape[1] != self.inputs:
             raise ValueError(f"Samples have {rows.shape[1]} numbers, but this head takes {self.inputs}.")
-        if self.training:
-            own = 0.5 + 0.5 * torch.rand(len(rows), 1, device=rows.device)
-            rows = own * rows + (1 - own) * rows[torch.randperm(len(rows), device=rows.device)]
+        if self.training and self.mixed:
+            other = self.mixed * torch.rand(len(rows), 1, device=rows.device)
+            rows = (1 - other) * rows + other * rows[torch.randperm(len(rows), device=rows.device)]
         return cast(Tensor, self.hidden(rows))
 
 
