@@ -28,7 +28,7 @@ import tnlpad
 from benchmarks.machine import leave, machine, versions
 from tnlpad.data import load
 from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.suspects.listing import MIN_GAIN
+from tnlpad.suspects.weakness import MIN_GAIN
 
 SIDE = 8
 NOISES = ("symmetric:0.1", "symmetric:0.3", "symmetric:0.5", "pairflip:0.2", "pairflip:0.4")
@@ -160,7 +160,7 @@ def small_images(name: str, root: Path | None) -> tuple[NDArray[np.uint8], NDArr
 def rows(name: str, generator: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     from sklearn import datasets
 
-    if name in ("breast_cancer", "wine"):
+    if name in ("breast_cancer", "wine", "iris"):
         numbers, labels = getattr(datasets, f"load_{name}")(return_X_y=True)
         return numbers.astype(np.float32), labels.astype(np.int64)
     if name == "seven classes":

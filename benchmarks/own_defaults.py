@@ -42,7 +42,7 @@ from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure
 from tnlpad.runs.run import run
-from tnlpad.suspects.listing import rank
+from tnlpad.suspects.ranking import rank
 
 C2 = (0.3, 0.6, 1.0, 2.0)
 MIDDLE_C2 = 1.0

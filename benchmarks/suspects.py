@@ -37,7 +37,8 @@ from benchmarks.suspect_trainings import FOLDS, TRAININGS, Cell, Kept, make, rea
 from tnlpad.grid.mps import mps
 from tnlpad.records.scores import SampleScores, read_names, read_scores, write_scores
 from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
-from tnlpad.suspects.listing import absorbed, rank, suspects
+from tnlpad.suspects.listing import absorbed, suspects
+from tnlpad.suspects.ranking import rank
 
 NOISES = ("symmetric:0.4", "pairflip:0.4", "instance:0.4", "symmetric:0.2", "pairflip:0.2", "none")
 SAMPLES, EPOCHS = 3000, 25  # of what a CPU trains on

@@ -575,14 +575,15 @@ def test_a_saved_review_is_taken(flipped, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [({"confidence": 0.2}, "confidence=0.2"), ({"action": "keep"}, "'keep'")]
+    ("arguments", "said"),
+    [({"confidence": 0.2}, "confidence=0.2"), ({"action": "keep"}, "'keep'"), ({"top": 0}, "top=0")],
 )
 def test_wrong_arguments_of_clean(flipped, arguments, said):
     with pytest.raises(ValueError, match=said):
         flipped[-1].clean(**arguments)
 
 
-def test_a_weak_network_cleans_nothing_without_a_confidence():
+def test_a_weak_network_gives_no_rate_and_cleans_nothing_unless_asked():
     labels = np.random.default_rng(0).integers(0, 8, 200)
     result = tnlpad.fit(np.random.default_rng(1).normal(size=(200, 3)), labels, settings=SHORT)
     with pytest.warns(UserWarning, match="No label is changed"):
@@ -590,7 +591,8 @@ def test_a_weak_network_cleans_nothing_without_a_confidence():
     assert (len(kept), cleaned.tolist()) == (200, labels.tolist())
     with pytest.warns(UserWarning, match="No label is changed"):
         assert result.clean(review={"0": "7"})[1].tolist() == [7, *labels[1:]]
-    assert (result.clean(confidence=0.5)[1] != labels).any()
+    assert (result.clean(top=20)[1] != labels).sum() == 20
+    assert (result.noise_rate, result.noise_rate_interval, result.transition) == (None, None, None)
 
 
 @pytest.mark.parametrize("dtype", [object, "category"])

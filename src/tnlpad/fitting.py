@@ -42,17 +42,10 @@ from tnlpad.runs.run import run
 from tnlpad.runs.shipped import Shipped, load_shipped
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import Audit, audit_run
-from tnlpad.suspects.clean import (
-    Action,
-    Review,
-    check_review,
-    clean_samples,
-    cleaned_frame,
-    cleaned_labels,
-    read_review,
-)
+from tnlpad.suspects.clean import Action, clean_samples, cleaned_frame, cleaned_labels
 from tnlpad.suspects.export import PAGE_FILE, write_suspects
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
+from tnlpad.suspects.review import Review, check_review, read_review
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -283,19 +276,19 @@ class Result:
         return self.run.suspects(len(self.run.scores) if top is None else top)
 
     @property
-    def noise_rate(self) -> float:
-        """The estimated share of wrong labels."""
-        return self.run.ranking.estimate.noise_rate
+    def noise_rate(self) -> float | None:
+        """The estimated share of wrong labels; None with a `caution`."""
+        return None if self.caution is not None else self.run.ranking.estimate.noise_rate
 
     @property
-    def noise_rate_interval(self) -> tuple[float, float]:
-        """The 95 % interval of that share; see docs/own_data.md for its assumptions."""
-        return self.run.ranking.estimate.noise_rate_interval
+    def noise_rate_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of that share, None with a `caution`; see docs/own_data.md for its assumptions."""
+        return None if self.caution is not None else self.run.ranking.estimate.noise_rate_interval
 
     @property
-    def transition(self) -> NDArray[np.float64]:
-        """The estimate of transition[i, j] = P(given j | true i), in the order of `classes`."""
-        return self.run.ranking.estimate.transition
+    def transition(self) -> NDArray[np.float64] | None:
+        """The estimate of transition[i, j] = P(given j | true i), in the order of `classes`; None with a `caution`."""
+        return None if self.caution is not None else self.run.ranking.estimate.transition
 
     @property
     def validation_accuracy(self) -> float:
@@ -304,7 +297,7 @@ class Result:
 
     @property
     def caution(self) -> str | None:
-        """Why the estimates are unreliable, for example a network that is too weak; else None."""
+        """Why there are no estimates, for example a network that is too weak; else None."""
         return self.run.caution
 
     def predict_proba(self, data: Any) -> NDArray[np.float32]:
@@ -373,16 +366,18 @@ class Result:
         *,
         action: Action = "correct",
         confidence: float | None = None,
+        top: int | None = None,
         review: str | PathLike[str] | Mapping[Any, Any] | None = None,
     ) -> "tuple[NDArray[Any], NDArray[Any]] | pd.DataFrame":
         """Return the labels cleaned, by the rules of `tnlpad clean`: a test part stays as it is.
 
-        If the result has a `caution`, only the labels in `review` are changed, with a warning, unless `confidence` is
-        given.
+        If the result has a `caution`, only the labels in `top` and `review` are changed. Labels of classes with fewer
+        than five samples are changed by `review` alone, and so are those of a class that would lose all its samples.
 
         Args:
             action: "correct" replaces a label that is probably wrong by the suggested one, "drop" drops the sample.
             confidence: Change labels that are wrong with at least this probability, from 0.5 to 1 (default: 0.9).
+            top: Change this number of labels instead, the most suspicious first.
             review: The `review.csv` that the page saves, or a mapping of ids to right labels, None where no label fits.
                 These decisions override the suggestions.
 
@@ -393,20 +388,26 @@ class Result:
             ids, as whole numbers if all of them are, and `labels` has values of `classes`.
 
         Raises:
-            ValueError: `action` or `confidence` is out of range.
+            ValueError: `action`, `confidence` or `top` is out of range.
             tnlpad.DataError: The review is not one of this run.
         """
         if action not in ("correct", "drop"):
             raise ValueError(f"action={action!r}: choose correct or drop.")
         if confidence is not None and not 0.5 <= confidence <= 1:
             raise ValueError(f"confidence={confidence}: must be from 0.5 to 1.")
-        if self.caution is not None and confidence is None:
+        if top is not None and (top < 1 or confidence is not None):
+            raise ValueError(f"top={top}: must be at least 1, and confidence= must be left out.")
+        if self.caution is not None and top is None and confidence != 1:
             warnings.warn(f"{self.caution} No label is changed, unless by a review.", stacklevel=2)
         try:
-            kept = clean_samples(self.run, action=action, confidence=confidence, review=self._decisions(review))
+            decisions = self._decisions(review)
         except RecordError as error:
             raise DataError(str(error)) from error
-        given = self.given
+        cleaning = clean_samples(self.run, action=action, confidence=confidence, top=top, review=decisions)
+        if cleaning.spared:
+            lost = ", ".join(cleaning.spared)
+            warnings.warn(f"All samples of {lost} are suspect. Their labels stay as they are.", stacklevel=2)
+        kept, given = cleaning.kept, self.given
         if given is None:
             names = self.shipped.class_names
             labels = _values([*names, *(row.label for row in kept)])[len(names) :]

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.trained import asked, document, own_data, trained
 from tests.suspects.made import made, made_run
 from tnlpad.suspects.audited_run import read_audit
-from tnlpad.suspects.clean import read_review
+from tnlpad.suspects.review import read_review
 
 SCORES, WRONG, CLEAN = made()
 NAMES = SCORES.class_names
@@ -113,7 +113,7 @@ def test_undecided_and_unsure_labels_are_named(run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is empty"),
+        ("", "no column id"),
         ("id,label\n", "no decisions"),
         ("id,given\n1,ant\n", "no column label"),
         ("id,label\nelephant,ant\n", "'elephant' is not a sample of this run"),

@@ -321,7 +321,7 @@ def test_a_sample_is_not_extended_with_another_confidence(run):
     sample = draw_from_run(run, 60, by="confidence")
     assert len(extended(sample, 90, run)) == 90
     assert extended(sample, 30, run) is sample
-    other = replace(run, ranking=replace(run.ranking, confidence=run.ranking.confidence[::-1].copy()))
+    other = replace(run, unaudited=replace(run.unaudited, confidence=run.unaudited.confidence[::-1].copy()))
     with pytest.raises(RecordError, match="confidence of the run has changed"):
         extended(sample, 90, other)
 

@@ -6,8 +6,9 @@ import pytest
 from tests.suspects.made import made, made_run
 from tnlpad.records.scores import write_samples
 from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.suspects.clean import HEADER, clean_samples, cleaned_labels, min_confidence, read_review
+from tnlpad.suspects.clean import HEADER, clean_samples, cleaned_labels
 from tnlpad.suspects.listing import rank_run
+from tnlpad.suspects.review import read_review
 
 
 def review(path, text, ids=("a", "b", "c,d")):
@@ -52,7 +53,7 @@ def run(tmp_path):
 
 def test_corrected_labels_are_nearer_to_the_truth_and_the_original_stays(run):
     _, wrong, clean = made()
-    table, classes = clean_samples(run), run.scores.class_names
+    table, classes = clean_samples(run).kept, run.scores.class_names
     assert len(table) == len(run.scores)
     right = [row.label == classes[true] for row, true in zip(table, clean, strict=True)]
     assert sum(right) / len(right) > 0.93 > 1 - wrong.mean()
@@ -63,7 +64,9 @@ def test_corrected_labels_are_nearer_to_the_truth_and_the_original_stays(run):
 
 def test_dropped_samples_are_gone_and_the_rest_unchanged(run):
     _, wrong, _ = made()
-    table = clean_samples(run, action="drop")
+    cleaning = clean_samples(run, action="drop")
+    table = cleaning.kept
+    assert (cleaning.dropped, cleaning.corrected) == (len(run.scores) - len(table), 0)
     assert wrong[[int(row.id) for row in table]].mean() < wrong.mean() / 3
     assert not any(row.changed for row in table)
     assert len(table) < len(run.scores)
@@ -74,18 +77,18 @@ def test_more_confidence_changes_fewer_labels(tmp_path):
     run = rank_run(RunFolder(tmp_path / "unsure"))
 
     def changed(confidence):
-        return sum(row.changed for row in clean_samples(run, confidence=confidence))
+        return clean_samples(run, confidence=confidence).corrected
 
     assert 0 < changed(0.99) < changed(0.5)
     assert changed(1.0) == 0
 
 
 def test_a_decision_overrides_the_scores(run):
-    before = {row.id: row for row in clean_samples(run)}
+    before = {row.id: row for row in clean_samples(run).kept}
     doubted = next(row for row in before.values() if row.changed)
     trusted, unfit = (row for row, _ in zip((r for r in before.values() if not r.changed), range(2), strict=False))
     review = {doubted.id: doubted.original_label, trusted.id: "another class", unfit.id: None}
-    after = {row.id: row for row in clean_samples(run, review=review)}
+    after = {row.id: row for row in clean_samples(run, review=review).kept}
     assert after.keys() == before.keys() - {unfit.id}
     assert not after[doubted.id].changed
     assert (after[trusted.id].label, after[trusted.id].changed) == ("another class", True)
@@ -97,23 +100,59 @@ def test_the_test_part_stays_as_it_is(run):
     names = [*map(str, range(600)), "b"]
     columns = {"id": names, "path": [None] * 601, "label": [0] * 601, "label_name": ["y"] * 601}
     write_samples(run.folder.path, columns | {"part": ["train"] * 600 + ["test"]}, {"kind": "features"})
-    *scored, last = clean_samples(run)
+    *scored, last = clean_samples(run).kept
     assert len(scored) == 600
     assert last.row() == ("b", None, "y", "test", "y", "no", "")
 
 
-def test_a_weak_network_changes_nothing_unless_a_confidence_is_given(run):
-    assert min_confidence(run, None) == 0.9
-    weak = replace(run, summary={"chosen": {"validation_accuracy": 0.1}})
-    assert not any(row.changed for row in clean_samples(weak))
-    assert any(row.changed for row in clean_samples(weak, confidence=0.9))
+def test_a_weak_network_changes_the_first_of_the_order_and_nothing_else(run):
+    weak = replace(run, ranking=run.ranking.without_estimates("too weak"))
+    assert not clean_samples(weak).changed
+    assert not clean_samples(weak, confidence=0.5).changed
+    changed = [int(row.id) for row in clean_samples(weak, top=20).kept if row.changed]
+    assert sorted(changed) == sorted(run.ranking.order[:20])
+
+
+def test_a_class_that_is_too_rare_to_judge_is_left_alone(run):
+    given = run.ranking.evidence.given
+    ranking = replace(run.ranking, rare=(0,), confidence=np.ones(len(given)))
+    kept = clean_samples(replace(run, ranking=ranking)).kept
+    assert [row.changed for row in kept] == (given != 0).tolist()
+    name = run.names.ids[int(np.flatnonzero(given == 0)[0])]
+    decided = clean_samples(replace(run, ranking=ranking), review={name: run.scores.class_names[1]}).kept
+    assert next(row for row in decided if row.id == name).changed
+
+
+@pytest.mark.parametrize("action", ["correct", "drop"])
+def test_no_class_loses_all_its_samples_unless_a_person_says_so(run, action):
+    evidence = run.ranking.evidence
+    confidence = np.where(evidence.given == 0, 0.99, 0.0)
+    evidence = replace(evidence, suggested=np.where(evidence.given == 0, 1, evidence.suggested))
+    doubted = replace(run, ranking=replace(run.ranking, evidence=evidence, confidence=confidence))
+    cleaning = clean_samples(doubted, action=action)
+    assert cleaning.spared == (run.scores.class_names[0],)
+    assert not cleaning.changed
+    members = [run.names.ids[row] for row in np.flatnonzero(evidence.given == 0)]
+    decided = clean_samples(doubted, action=action, review=dict.fromkeys(members))
+    assert (decided.spared, decided.dropped) == ((), len(members))
+    half = clean_samples(doubted, action=action, review=dict.fromkeys(members[::2]))
+    assert half.spared == cleaning.spared
+    assert {row.id for row in half.kept if row.original_label == cleaning.spared[0]} == set(members[1::2])
+
+
+def test_decisions_of_an_audit_are_used_and_overridden_by_a_review(run):
+    decisions = {0: None, 1: "wasp"}
+    audited = replace(run, ranking=replace(run.ranking, decisions=decisions))
+    kept = {row.id: row.label for row in clean_samples(audited, review={"1": "fly"}).kept}
+    assert "0" not in kept
+    assert kept["1"] == "fly"
 
 
 def test_labels_come_back_in_the_values_and_the_order_of_the_data(run):
     codes = {"ant": 7, "bee": True, "<cat>": None}
     given = [codes[run.scores.class_names[label]] for label in run.scores.columns["given"]]
     ids = run.names.ids[::-1]
-    kept = clean_samples(run, review={"0": None, "1": "wasp"})
+    kept = clean_samples(run, review={"0": None, "1": "wasp"}).kept
     places, labels = cleaned_labels(run, kept, ids, given[::-1])
     assert places == [*range(598), 598]
     assert labels[-1] == "wasp"

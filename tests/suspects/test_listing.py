@@ -4,17 +4,10 @@ import pytest
 from tests.suspects.made import made, made_run
 from tnlpad.records.scores import SampleNames, SampleScores
 from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.suspects.listing import (
-    LISTED_WITHOUT_SUSPECTS,
-    MIN_HELD_OUT,
-    SUSPECT_FROM,
-    absorbed,
-    caution,
-    rank,
-    rank_run,
-    suspects,
-    verdict,
-)
+from tnlpad.suspects.audited_run import audit_run, write_audit
+from tnlpad.suspects.listing import LISTED_WITHOUT_SUSPECTS, absorbed, rank_run, suspects, verdict
+from tnlpad.suspects.ranking import SUSPECT_FROM, rank
+from tnlpad.suspects.weakness import MIN_HELD_OUT, caution
 
 
 def names(size):
@@ -208,9 +201,9 @@ def test_a_network_that_leaves_most_classes_open_gives_an_order_and_nothing_else
 def test_an_interval_that_holds_almost_everything_is_no_estimate(monkeypatch):
     scores, _, _ = made(samples=60, rate=0.4, held_out=0.25)
     low, high = rank(scores).estimate.noise_rate_interval
-    monkeypatch.setattr("tnlpad.suspects.listing.MAX_WIDTH", high - low + 0.01)
+    monkeypatch.setattr("tnlpad.suspects.weakness.MAX_WIDTH", high - low + 0.01)
     assert rank(scores).weakness is None
-    monkeypatch.setattr("tnlpad.suspects.listing.MAX_WIDTH", high - low - 0.01)
+    monkeypatch.setattr("tnlpad.suspects.weakness.MAX_WIDTH", high - low - 0.01)
     ranking = rank(scores)
     assert f"from {100 * low:.0f} to {100 * high:.0f} %" in ranking.weakness
 
@@ -241,3 +234,41 @@ def test_a_class_of_few_samples_is_named_and_never_suspect(tmp_path):
     ranking = rank(scores)
     assert ranking.rare == (3,)
     assert ranking.confidence[given == 3].max() < SUSPECT_FROM
+
+
+def audited(folder, checks, **options):
+    """Audit a run with the truth as the person; return the run before and after."""
+    scores, _, clean = made(**options)
+    made_run(folder, **options)
+    before = rank_run(RunFolder(folder))
+    rows = np.random.default_rng(1).choice(len(scores), checks, replace=False).tolist()
+    decisions = {before.names.ids[row]: scores.class_names[clean[row]] for row in rows}
+    write_audit(folder / "audit", audit_run(before, decisions))
+    return before, rank_run(RunFolder(folder)), rows
+
+
+def test_an_audit_gives_the_rate_and_the_confidences_of_a_run(tmp_path):
+    _, wrong, _ = made()
+    before, after, rows = audited(tmp_path / "run", 100)
+    low, high = after.ranking.estimate.noise_rate_interval
+    assert low <= wrong.mean() <= high
+    assert after.ranking.estimate.noise_rate == pytest.approx(wrong[rows].mean())
+    assert "by the 100 that you checked" in verdict(after)
+    np.testing.assert_array_equal((after.ranking.confidence > 0.5)[rows], wrong[rows])
+    first = after.suspects()[0]
+    assert first.why.startswith("You checked this label: it is “")
+    assert after.ranking.suspects == (after.ranking.confidence >= SUSPECT_FROM).sum() == len(after.suspects())
+    assert wrong[after.ranking.order[: after.ranking.suspects]].mean() > 0.9
+    # A second audit starts from the network's confidences, and not from those of the first.
+    np.testing.assert_array_equal(after.unaudited.confidence, before.ranking.confidence)
+
+
+def test_an_audit_of_enough_labels_replaces_the_caution(tmp_path):
+    weak = {"classes": 10, "sharpness": 1.0}
+    _, few, _ = audited(tmp_path / "few", 10, **weak)
+    assert few.caution is not None
+    assert len(few.ranking.decisions) == 10
+    assert few.ranking.confidence.max() < SUSPECT_FROM
+    _, enough, _ = audited(tmp_path / "enough", 100, **weak)
+    assert enough.caution is None
+    assert "by the 100 that you checked" in verdict(enough)

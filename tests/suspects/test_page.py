@@ -8,10 +8,11 @@ import pytest
 from tests.chromium import chromium
 from tests.suspects.made import made
 from tests.suspects.test_listing import names
-from tnlpad.suspects.clean import read_review
-from tnlpad.suspects.listing import rank, suspects
+from tnlpad.suspects.listing import suspects
 from tnlpad.suspects.page import suspects_page
 from tnlpad.suspects.pictures import Comparison, picture_of_array
+from tnlpad.suspects.ranking import rank
+from tnlpad.suspects.review import read_review
 
 LONG = "a class of a very long name " * 6 + "<script>alert(1)</script>"
 UNBROKEN = "Donaudampfschifffahrtsgesellschaft" * 8

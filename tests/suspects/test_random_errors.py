@@ -3,8 +3,9 @@ import pytest
 
 from tnlpad.records.scores import SampleNames, SampleScores
 from tnlpad.suspects import random_errors
-from tnlpad.suspects.listing import MIN_CLASS_SAMPLES, SUSPECT_FROM, rank, rarity_notes, rate_sentences, suspects
+from tnlpad.suspects.listing import rarity_notes, rate_sentences, suspects
 from tnlpad.suspects.random_errors import fit_random_errors, log_probabilities, sharpened
+from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES, SUSPECT_FROM, rank
 
 
 def judged(rate, *, samples=3000, classes=6, sharpness=3.0, temperature=2.0, seed=0, follow=False):

@@ -158,7 +158,7 @@ def _sample(found: "RankedRun", folder: Path, size: int | None, by: "By | None",
 
 
 def _rate(found: "RankedRun", folder: Path, review: Sequence[Path], command: str, as_json: bool) -> None:
-    from tnlpad.suspects.audited_run import audit_run, read_decisions, read_sample, write_audit
+    from tnlpad.suspects.audited_run import FOLDER, audit_run, read_decisions, read_sample, write_audit
 
     with exit_codes():
         sample = read_sample(folder, found)
@@ -176,6 +176,8 @@ def _rate(found: "RankedRun", folder: Path, review: Sequence[Path], command: str
         typer.echo(sentence)
     _print_classes(result)
     typer.echo(f"Written: {written}")
+    if folder == found.folder.path / FOLDER:
+        typer.echo("`tnlpad suspects` and `tnlpad clean` use these decisions from now on.")
 
 
 def sentences(result: "Audit", command: str) -> list[str]:

@@ -130,7 +130,9 @@ def _document(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[P
             "random_only": ranking.estimate.random_only,
             "text": " ".join(rate_sentences(ranking.estimate)) if known else None,
         },
-        "transition": ranking.estimate.transition.tolist() if small and known else None,
+        "transition": ranking.estimate.transition.tolist()
+        if small and known and ranking.estimate.checked is None
+        else None,
         "class_names": list(found.scores.class_names),
         "listed": [each.to_json() for each in listed],
         "files": [str(path) for path in files],

@@ -10,13 +10,12 @@ result.json     the share of wrong labels, and the decisions
 their drawing, so that those about another run are noticed.
 """
 
-import csv
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,10 @@ from tnlpad.records.store import RecordError, read_json, to_json
 from tnlpad.suspects.audit import By, Choice, ClassRate, Rate, Sample, draw, rate, recalibrated
 from tnlpad.suspects.evidence import Floats
 from tnlpad.suspects.intervals import LEVEL, Share
-from tnlpad.suspects.listing import RankedRun
+from tnlpad.suspects.review import read_decision_table
+
+if TYPE_CHECKING:
+    from tnlpad.suspects.listing import RankedRun
 
 UNSURE = "?"  # as a decision in Python: the person cannot tell
 FOLDER = "audit"
@@ -89,7 +91,7 @@ class Decision:
     label: str | None
 
 
-def audit_run(run: RankedRun, decisions: Mapping[str, Decision | str | None], sample: Sample | None = None) -> Audit:
+def audit_run(run: "RankedRun", decisions: Mapping[str, Decision | str | None], sample: Sample | None = None) -> Audit:
     """Estimate the share of wrong labels of a run, and recalibrate its confidence.
 
     Args:
@@ -124,9 +126,9 @@ def audit_run(run: RankedRun, decisions: Mapping[str, Decision | str | None], sa
         review=review,
         given={name: given_by_id[name] for name in review},
         weights={name: weight for name, weight in zip(ids, weights.tolist(), strict=True) if name in review},
-        mean_confidence=(float(run.ranking.confidence.mean()), 0.0),
+        mean_confidence=(float(run.unaudited.confidence.mean()), 0.0),
     )
-    after = float(audit.confidence(run.names.ids, run.ranking.confidence).mean())
+    after = float(audit.confidence(run.names.ids, run.unaudited.confidence).mean())
     return replace(audit, mean_confidence=(audit.mean_confidence[0], after))
 
 
@@ -138,7 +140,7 @@ def _decision(decision: Decision | str | None, given: str) -> Decision:
     return Decision(choice="right" if decision == given else "wrong", label=decision)
 
 
-def _as_random_sample(seen: Mapping[str, Decision], run: RankedRun) -> Sample:
+def _as_random_sample(seen: Mapping[str, Decision], run: "RankedRun") -> Sample:
     given = run.ranking.evidence.given
     rows = np.flatnonzero([name in seen for name in run.names.ids])
     classes, cell_of, sizes = np.unique(given, return_inverse=True, return_counts=True)
@@ -161,26 +163,26 @@ def _weights(sample: Sample, decided: NDArray[np.bool_]) -> Floats:
     return weights
 
 
-def run_id(run: RankedRun) -> str:
+def run_id(run: "RankedRun") -> str:
     """Return the id of a run."""
     return str(run.scores.facts.get("run_id", run.folder.path.name))
 
 
-def draw_from_run(run: RankedRun, size: int, *, by: By = "random", seed: int = 1) -> Sample:
+def draw_from_run(run: "RankedRun", size: int, *, by: By = "random", seed: int = 1) -> Sample:
     """Draw labels of a run; see `draw`."""
-    return draw(size, run.ranking.evidence.given, run.ranking.confidence, by=by, seed=seed)
+    return draw(size, run.unaudited.evidence.given, run.unaudited.confidence, by=by, seed=seed)
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def token(run: RankedRun, sample: Sample) -> str:
+def token(run: "RankedRun", sample: Sample) -> str:
     """Return a name for the drawing, whatever its size: decisions carry it, so that those of others are noticed."""
     content = [run_id(run), sample.by, sample.seed, list(run.names.ids), run.ranking.evidence.given.tolist()]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
-def write_sample(folder: Path, run: RankedRun, sample: Sample) -> list[Path]:
+def write_sample(folder: Path, run: "RankedRun", sample: Sample) -> list[Path]:
     """Write `audit.json`, from which the drawing can be repeated, and `audit.csv`, a table of the drawn labels."""
     from tnlpad.suspects.export import write_rows
 
@@ -220,7 +222,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_sample(folder: Path, run: RankedRun) -> Sample | None:
+def read_sample(folder: Path, run: "RankedRun") -> Sample | None:
     """Read the sample that was drawn from a run; return None if there is none.
 
     Raises:
@@ -253,7 +255,7 @@ def read_sample(folder: Path, run: RankedRun) -> Sample | None:
     return sample
 
 
-def extended(sample: Sample, size: int, run: RankedRun) -> Sample:
+def extended(sample: Sample, size: int, run: "RankedRun") -> Sample:
     """Return a larger sample with the same design and seed, which contains the present one.
 
     Raises:
@@ -271,20 +273,21 @@ def extended(sample: Sample, size: int, run: RankedRun) -> Sample:
     return larger
 
 
-def read_decisions(paths: Iterable[Path], run: RankedRun, sample: Sample) -> dict[str, Decision]:
+def read_decisions(paths: Iterable[Path], run: "RankedRun", sample: Sample) -> dict[str, Decision]:
     """Read the decisions that the page saves, or other tables with the columns id and label.
 
     An empty label means that none fits. A column `choice` may say right, wrong or unsure.
 
     Raises:
-        DataError: A file is empty or damaged, or its decisions are about other samples or contradict each other.
+        DataError: A file is empty, or its decisions are about other samples or contradict each other.
+        RecordError: A file is no table of decisions.
     """
     names, given = run.scores.class_names, run.ranking.evidence.given
     given_by_id = {name: names[label] for name, label in zip(run.names.ids, given.tolist(), strict=True)}
     drawn = {run.names.ids[row] for row in sample.rows.tolist()}
     found: dict[str, Decision] = {}
     for path in paths:
-        rows = _read_table(path)
+        rows = read_decision_table(path)
         if not rows:
             raise DataError(f"{path} has no decisions. Decide on some labels on the page and save them again.")
         own = token(run, sample)
@@ -324,30 +327,6 @@ def _decision_of_row(row: Mapping[str, str], given: str, path: Path) -> Decision
     if choice in ("right", "given") or (not choice and label == given):
         return Decision(choice="right", label=given)
     return Decision(choice="right" if label == given else "wrong", label=label)
-
-
-def _read_table(path: Path) -> list[dict[str, str]]:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            heading = file.readline()
-            file.seek(0)
-            # A spreadsheet may have saved it again, with semicolons.
-            rows = csv.DictReader(file, delimiter=max(",;\t", key=heading.count))
-            columns = set(rows.fieldnames or ())
-            if not columns:
-                raise DataError(f"{path} is empty. Give the {DECISIONS_FILE} that the page saves.")
-            if missing := {"id", "label"} - columns:
-                raise DataError(
-                    f"{path} has no column {sorted(missing)[0]}. Give the {DECISIONS_FILE} that the page saves."
-                )
-            read = []
-            for row in rows:
-                if row["label"] is None:
-                    raise DataError(f"{path}, line {rows.line_num}: the label is missing. Complete or remove it.")
-                read.append({name: value for name, value in row.items() if isinstance(name, str)})
-            return read
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a table ({getattr(error, 'strerror', None) or error}).") from error
 
 
 def _require_known(ids: Iterable[str], known: Mapping[str, Any], where: str) -> None:

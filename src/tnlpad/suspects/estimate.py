@@ -3,7 +3,8 @@
 A network's prediction for a label that it was trained on is partly that label itself, so only held-out samples are
 counted. Among those predicted to be of a class, the clearest ones count, since their predictions are hardly ever wrong:
 the share of them with another label is the rate. It is too high where the network errs even about clear samples, and
-too low where people mislabel clear samples less often than others. And it has sampling error.
+too low where people mislabel clear samples less often than others. And it has sampling error: clear samples cannot be
+contradicted more often than all held-out ones, apart from chance, and where they are, all are counted.
 
 The classes that a class is taken for are counted among the clearest samples whose label is not the predicted one. These
 shares are shrunk towards no preference as far as they may be chance (James-Stein shrinkage, as in Hausser and Strimmer
@@ -66,6 +67,8 @@ class Estimate:
         samples: Number of samples that were counted.
         held_out: Whether these were held out from training. If not, memorised labels make the rate too low.
         random_only: Whether the rate is that of random errors, which excludes errors that follow the classes.
+        checked: Number of labels that a person checked, if the rate and its interval are those of an audit. The rates
+            of classes and the matrix are not.
     """
 
     noise_rate: float
@@ -77,6 +80,7 @@ class Estimate:
     samples: int
     held_out: bool
     random_only: bool = False
+    checked: int | None = None
 
 
 def first_transition(seen: Predictions) -> Transition:
@@ -98,12 +102,13 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
         resamples, seed: Number of bootstrap resamples, and their random seed.
     """
     clear, disputed = _clear(seen), _clear_and_disputed(seen)
-    counted = _share_wrong(seen, clear)
+    among_clear = _share_wrong(seen, clear)
+    counted, samples = _limited(among_clear, len(clear), seen)
     mixture_rate, mixture_error = upper_weight(doubt, counted)
     if _refuted(mixture_rate, seen):
-        rate, error = counted, _standard_error(counted, len(clear))
+        rate, error = counted, _standard_error(counted, samples)
     else:
-        rate, error = _combined(counted, len(clear), mixture_rate, mixture_error)
+        rate, error = _combined(counted, samples, mixture_rate, mixture_error)
     interval = _interval(rate, error, MISTAKEN_SHARE * mixture_error, seen)
     rates, taken_for = _counted(seen, clear, disputed)
     with_matrix = seen.num_classes <= MAX_CLASSES_WITH_INTERVALS
@@ -111,11 +116,11 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
     for _ in range(resamples):
         again, disputed_again = (generator.choice(rows, len(rows)) if len(rows) else rows for rows in (clear, disputed))
         drawn = _class_rates(seen.predicted[again], seen.given[again], seen.num_classes)
-        drawn_rates.append(_scaled(drawn, counted, rate))
+        drawn_rates.append(_scaled(drawn, among_clear, rate))
         if with_matrix:
             to = _taken_for(seen.predicted[disputed_again], seen.given[disputed_again], seen.num_classes)
             drawn_matrices.append(_matrix(drawn_rates[-1], to))
-    rates = _scaled(rates, counted, rate)
+    rates = _scaled(rates, among_clear, rate)
     return Estimate(
         noise_rate=rate,
         noise_rate_interval=interval,
@@ -123,7 +128,7 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
         class_rate_intervals=_percentiles(drawn_rates),
         transition=_matrix(rates, taken_for),
         transition_intervals=_percentiles(drawn_matrices) if with_matrix else None,
-        samples=len(clear),
+        samples=samples,
         held_out=bool(seen.held_out.any()),
     )
 
@@ -192,6 +197,14 @@ def _clear_and_disputed(seen: Predictions) -> Index:
 
 def _share_wrong(seen: Predictions, rows: Index) -> float:
     return float((seen.predicted[rows] != seen.given[rows]).mean()) if len(rows) else 0.0
+
+
+def _limited(share: float, samples: int, seen: Predictions) -> tuple[float, int]:
+    """Return the share of clear samples that is contradicted, or that of all held-out ones if it is lower."""
+    contradicted, held_out = _contradicted(seen)
+    if held_out and share > contradicted / held_out:
+        return contradicted / held_out, held_out
+    return share, samples
 
 
 def _standard_error(share: float, samples: int) -> float:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from tnlpad.errors import DataError
 from tnlpad.records.scores import SampleNames, SampleScores
-from tnlpad.suspects.listing import Ranking, Suspect, rank, rate_sentences, suspects
+from tnlpad.suspects.listing import Suspect, rate_sentences, suspects
+from tnlpad.suspects.ranking import Ranking, rank
 from tnlpad.types import Labels
 
 MAX_SUM_ERROR = 1e-3  # probabilities may have been rounded

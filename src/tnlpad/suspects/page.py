@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tnlpad.suspects.audit import By, Sample
-from tnlpad.suspects.listing import RankedRun, Ranking, Suspect, rate_sentences
+from tnlpad.suspects.listing import RankedRun, Suspect, rate_sentences
 from tnlpad.suspects.pictures import Comparison, Illustrator
+from tnlpad.suspects.random_errors import is_out_of_fold
+from tnlpad.suspects.ranking import Ranking
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
@@ -40,18 +42,21 @@ def page_of_run(
     """Return the page of a run's suspects; for the arguments see `write_suspects`."""
     facts, config = run.scores.facts, run.config
     shown = Illustrator(run, data, root, warn)
+    if is_out_of_fold(run.scores):
+        judged = {"judged": f"out of fold: {facts['folds']} folds, {facts['repeats']} times"}
+        judged["order"] = "by the odds that the label is wrong"
+    else:
+        judged = {
+            "epochs": f"probabilities are means over {facts['epochs_until_chosen']} epochs up to epoch "
+            f"{facts['chosen_epoch']}, which was chosen on {config.get('validation', 'noisy')} validation",
+            "order": "by the odds that the label is wrong, scaled so that training and held-out samples compare",
+        }
     return suspects_page(
         _title(run),
         listed,
         run.ranking,
         run.scores.class_names,
-        {
-            "run": facts["run_id"],
-            "method": f"{config['method']}, {config['network']}",
-            "epochs": f"probabilities are means over {facts['epochs_until_chosen']} epochs up to epoch "
-            f"{facts['chosen_epoch']}, which was chosen on {config.get('validation', 'noisy')} validation",
-            "order": "by the odds that the label is wrong, scaled so that training and held-out samples compare",
-        },
+        {"run": facts["run_id"], "method": f"{config['method']}, {config['network']}", **judged},
         picture=shown.picture,
         numbers=shown.numbers,
         text=shown.text,

@@ -1,0 +1,152 @@
+"""Rank samples by suspicion.
+
+Samples are ranked by doubt (`evidence.py`), made comparable between training and held-out samples (`calibrate.py`).
+This score was chosen with seed 1 on digits and on parts of MNIST and Fashion-MNIST, with three kinds of noise:
+
+- The margin to the most probable other label is as good under symmetric noise, and worse where some classes are taken
+  for certain others (pairflip and instance noise). It is better where a few hundred samples and a weak network give a
+  wrong transition matrix. The probability of the given label alone is far worse except under symmetric noise.
+- Averaging the probabilities of σ and w is about as good as the better of the two.
+- Means to the end of training, single epochs, epochs weighted by accuracy, and a matrix from cleanlab's confident joint
+  did not help.
+- Scaling by mean and spread is as good as by quantiles, and loses less by chance with few held-out samples. A mixture
+  fitted to each part fails there.
+
+`benchmarks/suspects.py` has the numbers of other seeds.
+
+Out-of-fold samples need no scaling. Their doubt is the logarithm of the odds of a fitted model (`random_errors.py`).
+
+A class with few samples is hardly learnt, so its samples are ranked no higher than the median, and the class is named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.records.scores import SampleScores
+from tnlpad.suspects.calibrate import comparable, confidence, out_of_fold_confidence, withheld
+from tnlpad.suspects.estimate import Estimate, contradicted_clearly, estimate, estimate_out_of_fold, first_transition
+from tnlpad.suspects.evidence import Evidence, Floats, evidence, out_of_fold_evidence, predictions
+from tnlpad.suspects.random_errors import MAX_WIDTH, fit_random_errors, is_out_of_fold
+from tnlpad.suspects.weakness import held_out_weakness, out_of_fold_weakness, systematic_errors
+from tnlpad.types import Index
+
+if TYPE_CHECKING:
+    from tnlpad.suspects.audited_run import Audit
+
+SUSPECT_FROM = 0.5  # more likely wrong than right
+MIN_CLASS_SAMPLES = 5  # a class with fewer is too rare to judge its labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ranking:
+    """All samples of a run, ranked.
+
+    Args:
+        evidence: Evidence about each sample's label.
+        estimate: The share of wrong labels.
+        confidence: Probability that each sample's label is wrong; below one half with a weakness.
+        score: Share of samples that are less suspicious; 1 is the most suspicious.
+        order: Rows of the samples, the most suspicious first.
+        suspects: Number of samples, from the start, whose label is more likely wrong than right; 0 with a weakness.
+        weakness: Why there are no estimates, or None. Only the order has a meaning then.
+        rare: Labels of the classes that have too few samples to judge.
+        decisions: The right label of each row that a person has checked; None where no class fits.
+    """
+
+    evidence: Evidence
+    estimate: Estimate
+    confidence: Floats
+    score: Floats
+    order: Index
+    suspects: int
+    weakness: str | None = None
+    rare: tuple[int, ...] = ()
+    decisions: Mapping[int, str | None] = field(default_factory=dict)
+
+    @property
+    def suspect_share(self) -> float:
+        return self.suspects / max(1, len(self.order))
+
+    def without_estimates(self, weakness: str) -> "Ranking":
+        """Return the ranking with its order alone."""
+        return replace(self, confidence=withheld(self.confidence), suspects=0, weakness=weakness)
+
+    def audited(self, audit: "Audit", ids: Sequence[str]) -> "Ranking":
+        """Return the ranking with the decisions of an audit, its rate and the confidences that it recalibrates.
+
+        With too few decisions to say more than the networks do, a weakness remains.
+
+        Args:
+            audit: The audit.
+            ids: Ids of the samples.
+        """
+        place = {name: row for row, name in enumerate(ids)}
+        decisions = {place[name]: label for name, label in audit.review.items() if name in place}
+        if self.weakness is not None and audit.rate.share.width > MAX_WIDTH:
+            return replace(self, decisions=decisions)
+        wrong = audit.confidence(ids, self.confidence)
+        order: Index = self.order[np.argsort(-wrong[self.order], kind="stable")]
+        share = audit.rate.share
+        return replace(
+            self,
+            estimate=replace(
+                self.estimate,
+                noise_rate=share.estimate,
+                noise_rate_interval=(share.low, share.high),
+                checked=audit.rate.checked,
+            ),
+            confidence=wrong,
+            score=_score(order),
+            order=order,
+            suspects=int((wrong >= SUSPECT_FROM).sum()),
+            weakness=None,
+            decisions=decisions,
+        )
+
+
+def rank(scores: SampleScores) -> Ranking:
+    """Rank all samples by suspicion."""
+    seen = predictions(scores)
+    sizes = np.bincount(seen.given, minlength=seen.num_classes)
+    if is_out_of_fold(scores):
+        errors = fit_random_errors(scores)
+        weakness = out_of_fold_weakness(errors, len(scores)) or systematic_errors(errors, *contradicted_clearly(seen))
+        found = out_of_fold_evidence(scores, seen, errors)
+        doubt = _without_rarity(found.doubt, sizes[seen.given])
+        estimated = estimate_out_of_fold(scores, errors)
+        wrong = out_of_fold_confidence(doubt, estimated.noise_rate)
+    else:
+        found = evidence(scores, seen, first_transition(seen))
+        doubt = _without_rarity(comparable(found.doubt, found.held_out), sizes[seen.given])
+        estimated = estimate(seen, doubt)
+        weakness = held_out_weakness(scores, np.flatnonzero(seen.held_out), estimated)
+        wrong = confidence(doubt, estimated.noise_rate)
+    order: Index = np.argsort(-doubt, kind="stable")
+    ranking = Ranking(
+        evidence=found,
+        estimate=estimated,
+        confidence=wrong,
+        score=_score(order),
+        order=order,
+        suspects=int((wrong >= SUSPECT_FROM).sum()),
+        rare=tuple(np.flatnonzero((sizes > 0) & (sizes < MIN_CLASS_SAMPLES)).tolist()),
+    )
+    return ranking if weakness is None else ranking.without_estimates(weakness)
+
+
+def _score(order: Index) -> Floats:
+    score = np.empty(len(order))
+    score[order] = 1 - np.arange(len(order)) / max(1, len(order))
+    return score
+
+
+def _without_rarity(doubt: Floats, class_size: NDArray[np.int64]) -> Floats:
+    """Limit the doubt of samples of rare classes to the median doubt."""
+    rare = class_size < MIN_CLASS_SAMPLES
+    if not rare.any() or rare.all():
+        return doubt
+    return np.where(rare, np.minimum(doubt, np.median(doubt[~rare])), doubt)
