@@ -262,6 +262,19 @@ def test_without_decisions_the_confidence_stays():
     assert recalibrated(confidence, np.array([], dtype=int), np.array([], dtype=bool)).tolist() == [0.1, 0.9]
 
 
+def test_decisions_that_agree_with_the_confidence_change_hardly_anything():
+    generator = np.random.default_rng(0)
+    confidence = generator.beta(0.3, 0.9, 4000)
+    wrong = generator.random(4000) < confidence
+    changes = []
+    for seed in range(10):
+        rows = draw(200, np.zeros(4000, dtype=int), seed=seed).rows
+        found = recalibrated(confidence, rows, wrong[rows])
+        changes.append(np.abs(np.delete(found - confidence, rows)).mean())
+    assert np.median(changes) < 0.002
+    assert max(changes) < 0.05
+
+
 # Audits of runs -------------------------------------------------------------------------------------------------------
 
 

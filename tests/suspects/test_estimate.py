@@ -159,6 +159,13 @@ def test_no_more_labels_are_wrong_than_could_be_contradicted():
     assert estimated.noise_rate_interval[1] >= estimated.noise_rate
 
 
+def test_clear_cases_are_contradicted_no_more_often_than_all():
+    """Ten of 12 clear labels are contradicted by chance, but of 40 only 16: two fifths of all, as the mixture says."""
+    estimated = few(10, 2, 16, 40, apart=0.2)
+    assert estimated.samples == 40
+    assert estimated.noise_rate == pytest.approx(0.4, abs=0.03)
+
+
 def test_estimates_without_held_out_samples_are_marked():
     seen, doubt, _, _ = found(held_out=0.0)
     assert not estimate(seen, doubt).held_out

@@ -9,10 +9,11 @@ spread over the strata in proportion to their size, and half equally. So no labe
 each class gets checks, and the labels that the model is unsure about get more of them. A larger sample with the same
 seed contains the smaller one.
 
-Recalibration. The new log odds are z + a + b (z − z̄), where z are the log odds of the present confidence. The prior of
-a and b is normal around zero, which keeps the confidence as it is. Its width is unknown: the results of several widths
-are averaged, weighted by how well each predicts the decisions (Laplace's approximation). So a few decisions that agree
-with the confidence change little, and many that contradict it change much.
+Recalibration. The new log odds are z + a + b (z − z̄), where z are the log odds of the present confidence. The prior
+holds that a = b = 0, which keeps the confidence as it is, or else that they are normal around zero. The width is
+unknown: the results of several widths and of no change are averaged, weighted by how well each predicts the decisions
+(Laplace's approximation). So decisions that agree with the confidence change hardly anything, and many that contradict
+it change much.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,9 @@ DEFAULT_SIZE = 100
 CONFIDENCE_STRATA = 5
 EQUAL_PART = 0.5  # of a stratified sample: spread equally over the strata
 MIN_DEVIATION = 0.1  # of a label for the cutting of strata, so that one range does not hold nearly all labels
+# Prior probability of no change. Chosen with seeds 1 to 4 of data as in `benchmarks/rates.py`: without it, an audit of
+# 200 labels lowered the calibration error in 86 % of 1,264 audits, and with it in 92 %.
+UNCHANGED = 0.95
 PRIOR_WIDTHS = (0.1, 0.3, 1.0, 3.0)  # of the shift a of the log odds
 SLOPE_WIDTH = 0.25  # of b, as a multiple: a slope needs more decisions than a shift
 MIN_SLOPE = 0.05  # of the new log odds: decisions never reverse the order
@@ -317,17 +321,24 @@ def recalibrated(confidence: Floats, rows: Index, wrong: NDArray[np.bool_], weig
 
 
 def _change(log_odds: Floats, centre: float, wrong: Floats, weight: Floats) -> Floats:
-    """Return a and b, averaged over the widths of the prior."""
+    """Return a and b, averaged over the priors."""
     columns = np.stack([np.ones(len(log_odds)), log_odds - centre], axis=1)
-    found, evidence = [], []
+    found = [np.zeros(2)]
+    evidence = [_log_likelihood(log_odds, wrong, weight) + float(np.log(UNCHANGED))]
     for width in PRIOR_WIDTHS:
         precision = np.diag([width**-2, (SLOPE_WIDTH * width) ** -2])
         change, log_posterior, curvature = _most_likely(columns, log_odds, wrong, weight, precision)
+        prior = (1 - UNCHANGED) / len(PRIOR_WIDTHS)
         found.append(change)
-        evidence.append(log_posterior + 0.5 * float(np.log(np.linalg.det(precision) / np.linalg.det(curvature))))
+        volume = float(np.linalg.det(precision) / np.linalg.det(curvature)) ** 0.5
+        evidence.append(log_posterior + float(np.log(prior * volume)))
     shares = np.exp(np.array(evidence) - max(evidence))
     average: Floats = shares @ np.array(found) / shares.sum()
     return average
+
+
+def _log_likelihood(log_odds: Floats, wrong: Floats, weight: Floats) -> float:
+    return float(weight @ (wrong * log_odds - np.logaddexp(0, log_odds)))
 
 
 def _most_likely(
@@ -345,6 +356,5 @@ def _most_likely(
         change = change + step * min(1.0, MAX_STEP / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:
             break
-    total = log_odds + columns @ change
-    likelihood = float(weight @ (wrong * total - np.logaddexp(0, total)))
+    likelihood = _log_likelihood(log_odds + columns @ change, wrong, weight)
     return change, likelihood - 0.5 * float(change @ precision @ change), curvature
