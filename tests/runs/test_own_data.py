@@ -140,7 +140,7 @@ def test_features_are_standardised_by_the_training_part(tmp_path):
 def test_rows_of_numbers_are_learnt(tmp_path):
     own = open_dataset(blobs(tmp_path / "x.npz", samples=300, split=["train"] * 200 + ["test"] * 100))
     folder = run(configure(own.shape, settings={"epochs": 10}), tmp_path / "runs", own=own)
-    assert folder.config()["network"] == "mlp"
+    assert folder.config()["network"] == "head"
     assert folder.summary()["last"]["test_accuracy"] > 0.95
 
 

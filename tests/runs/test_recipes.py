@@ -6,7 +6,7 @@ import pytest
 from tnlpad.data.own import DataShape
 from tnlpad.methods import METHODS
 from tnlpad.runs.config import configure
-from tnlpad.runs.recipes import DATASET_DEFAULTS, OWN_C2, image_size, own_recipe, scoring_interval
+from tnlpad.runs.recipes import DATASET_DEFAULTS, OWN_C2, dataset_defaults, image_size, own_recipe, scoring_interval
 from tnlpad.runs.run import run
 
 SEMI_SUPERVISED = ("self", "self+tnlpad", "dividemix", "dividemix+tnlpad")
@@ -119,7 +119,6 @@ def test_two_thousand_photographs():
         ({"kind": "images", "height": 8, "width": 8}, "small_cnn"),
         ({"kind": "images", "height": 8, "width": 20}, "small_resnet"),
         ({"kind": "images", "height": 4, "width": 4}, "small_resnet"),
-        ({"kind": "features", "height": 1, "width": 1, "channels": 30}, "mlp"),
     ],
 )
 def test_the_network_goes_with_the_size(changes, network):
@@ -141,8 +140,16 @@ def test_from_five_thousand_samples_on_batches_are_larger():
 
 
 def test_the_rate_goes_with_the_network():
-    features, tiny = shape(kind="features", channels=30), shape(height=8)
-    assert [own_recipe(each)["learning_rate"] for each in (features, tiny)] == [0.03, 0.03]
+    large, tiny = shape(height=32, width=32), shape(height=8, width=8)
+    assert [own_recipe(each)["learning_rate"] for each in (large, tiny)] == [0.05, 0.03]
+
+
+def test_rows_are_judged_out_of_fold_unless_they_are_too_many():
+    for kind in ("features", "text", "table"):
+        assert dataset_defaults(shape(kind=kind, samples=3000))["folds"] == 5
+    assert dataset_defaults(shape(kind="features", samples=10_000, classes=10_000))["folds"] is None
+    few, many = (dataset_defaults(shape(kind="table", samples=count)) for count in (500, 5000))
+    assert few["batch_size"] < many["batch_size"]
 
 
 @pytest.mark.parametrize(("epochs", "every"), [(20, 1), (99, 1), (100, 2), (250, 5)])
@@ -165,7 +172,7 @@ def test_images_that_are_in_memory_already_are_taken_as_they_are():
 def test_writing_is_not_mirrored():
     gray = own_recipe(shape(channels=1))
     assert (gray["flip"], gray["crop_padding"]) == (False, 0)
-    features = own_recipe(shape(kind="features", channels=3, height=1, width=1))
+    features = dataset_defaults(shape(kind="features", channels=3, height=1, width=1))
     assert not features["flip"]  # three numbers are no colour
 
 

@@ -30,6 +30,7 @@ NOT_TRAINED = -1  # fold of the samples that no network is trained on
 MAX_COMPARED = 20_000  # samples that are searched for near duplicates, which takes time quadratic in their number
 MIN_COLUMNS_COMPARED = 32  # in fewer dimensions, different samples are often close to each other
 NEAR_DUPLICATE = 0.99  # cosine of two centred rows of features
+MAX_COPIES = 10  # of a sample, on average
 ROWS_AT_ONCE = 1024
 
 
@@ -200,16 +201,22 @@ def belonging_together(
     """Number the samples so that exact and near duplicates, and samples of one group, have the same number.
 
     Near duplicates are searched only among at most `MAX_COMPARED` samples with `MIN_COLUMNS_COMPARED` features or more.
+    Where most samples are equal, as in a table of a few categories, they are no copies of each other.
     """
+    count = len(features)
+    copies = [_same(digests)]
+    if count <= MAX_COMPARED and features.shape[1] >= MIN_COLUMNS_COMPARED:
+        copies.append(_near(features))
+    if len(np.unique(_connected(copies, count))) * MAX_COPIES < count:
+        copies = [_same(range(count))]
+    return _connected(copies if groups is None else [*copies, _same(groups)], count)
+
+
+def _connected(pairs: Sequence[NDArray[np.int64]], count: int) -> Index:
+    """Number the samples so that those that are connected by pairs have the same number."""
     from scipy.sparse import coo_matrix  # type: ignore[import-untyped, unused-ignore]
     from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped, unused-ignore]
 
-    count = len(features)
-    pairs = [_same(digests)]
-    if groups is not None:
-        pairs.append(_same(groups))
-    if count <= MAX_COMPARED and features.shape[1] >= MIN_COLUMNS_COMPARED:
-        pairs.append(_near(features))
     left, right = np.concatenate(pairs, axis=1)
     graph = coo_matrix((np.ones(len(left), dtype=bool), (left, right)), shape=(count, count))
     together: Index = connected_components(graph, directed=False)[1].astype(np.int64)

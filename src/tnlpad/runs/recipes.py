@@ -84,10 +84,13 @@ SAMPLES_SEEN = 150_000  # over all epochs, within the limits of the next line
 MIN_EPOCHS, MAX_EPOCHS = 20, 100
 DECAY_AFTER = 0.75  # share of the epochs
 MAX_SCORED_EPOCHS = 50  # approximately: longer runs score the samples in every second epoch, or every third, ...
-LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03, "mlp": 0.03}
+LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03}
 # Features of pretrained networks, texts and tables. Chosen on the photographs of benchmarks/features.py with one draw
 # of random noise, by the ranking of its wrong labels and by test accuracy: their numbers are no independent evidence.
+ROWS = ("features", "text", "table")  # kinds of data that are trained on as rows of numbers
 FOLDS = 5
+MAX_JUDGEMENTS = 30_000_000  # samples times classes; beyond that, folds would take hours
+FEW_ROWS = 2000  # below that, an epoch of large batches has too few steps
 HEAD_SAMPLES_SEEN = 100_000  # over all epochs, within the limits of the next line
 MIN_HEAD_EPOCHS, MAX_HEAD_EPOCHS = 20, 60
 REPEATS = {3: 10_000, 2: 30_000, 1: math.inf}  # repeats: largest number of samples
@@ -98,6 +101,16 @@ HEADS: dict[str, Any] = {
     "decay": 0.1,
     "momentum": 0.9,
     "weight_decay": 0.015,
+}
+# Training a pretrained network: the usual steps for that, a hundredth of those from scratch, and a few epochs.
+FINETUNE_SAMPLES_SEEN = 30_000  # over all epochs, within the limits of the next line
+MIN_FINETUNE_EPOCHS, MAX_FINETUNE_EPOCHS = 5, 20
+FINETUNE: dict[str, Any] = {
+    "batch_size": 32,
+    "learning_rate": 0.01,
+    "decay": 0.1,
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
 }
 # γ is released in the epoch t in which its penalty t^(−c2) falls below ‖ḡ‖, the norm of the averaged gradient.
 # benchmarks/own_defaults.py chose c2 and the learning rates by noisy validation accuracy. A c2 derived from that epoch,
@@ -149,11 +162,13 @@ CO_LAMBDA = {
 }
 
 
-def dataset_defaults(dataset: "str | DataShape", backbone: str | None = None) -> dict[str, Any]:
+def dataset_defaults(dataset: "str | DataShape", backbone: str | None = None, finetune: bool = False) -> dict[str, Any]:
     """Return the recipe of a published dataset, or one for user data of this shape, or for its features."""
     if isinstance(dataset, str):
         return DATASET_DEFAULTS[dataset]
-    if backbone is not None or dataset.kind in ("text", "table"):
+    if finetune and backbone is not None:
+        return finetune_recipe(dataset, backbone)
+    if backbone is not None or dataset.kind in ROWS:
         return feature_recipe(dataset)
     return own_recipe(dataset)
 
@@ -163,15 +178,41 @@ def feature_recipe(shape: "DataShape") -> dict[str, Any]:
     epochs = min(MAX_HEAD_EPOCHS, max(MIN_HEAD_EPOCHS, round(HEAD_SAMPLES_SEEN / max(1, shape.samples))))
     return {
         **HEADS,
+        "batch_size": 32 if shape.samples < FEW_ROWS else HEADS["batch_size"],
         "epochs": epochs,
         "milestones": (max(1, round(DECAY_AFTER * epochs)),),
-        "folds": FOLDS,
+        "folds": FOLDS if shape.samples * shape.classes <= MAX_JUDGEMENTS else None,
         "repeats": next(repeats for repeats, limit in REPEATS.items() if shape.samples <= limit),
         "resize": None,
         "crop": None,
         "crop_padding": 0,
         "flip": False,
     }
+
+
+def finetune_recipe(shape: "DataShape", backbone: str) -> dict[str, Any]:
+    """Return the recipe for training a pretrained network, which needs few epochs and small steps."""
+    from tnlpad.features.backbone import network_of, side_for
+
+    network = network_of(backbone)
+    epochs = min(MAX_FINETUNE_EPOCHS, max(MIN_FINETUNE_EPOCHS, round(FINETUNE_SAMPLES_SEEN / max(1, shape.samples))))
+    return {
+        **FINETUNE,
+        "network": network,
+        "epochs": epochs,
+        "milestones": (max(1, round(DECAY_AFTER * epochs)),),
+        "crop": None,
+        "crop_padding": 0,
+        "flip": shape.channels == 3,
+        **finetune_images(shape, side_for(network, shape)),
+    }
+
+
+def finetune_images(shape: "DataShape", pixels: int) -> dict[str, Any]:
+    """Return the settings for images of this side: cropped at random, and streamed if memory would not hold them."""
+    if shape.kind == "files" and shape.samples * 3 * pixels**2 > STREAMED_BYTES:
+        return {"resize": round(pixels * RESIZE_MARGIN), "crop": pixels, "crop_padding": 0}
+    return {"resize": pixels, "crop": None, "crop_padding": pixels // 8 if shape.channels == 3 else 0}
 
 
 def own_recipe(shape: "DataShape") -> dict[str, Any]:
@@ -181,7 +222,7 @@ def own_recipe(shape: "DataShape") -> dict[str, Any]:
     streamed = shape.kind == "files" and shape.samples * shape.channels * size**2 > STREAMED_BYTES
     network = _own_network(shape, size)
     # Gray images may show writing, and a mirrored letter is a different one.
-    photographs = shape.kind != "features" and shape.channels == 3
+    photographs = shape.channels == 3
     return {
         "network": network,
         "epochs": epochs,
@@ -204,8 +245,6 @@ def image_size(shape: "DataShape") -> int:
 
 
 def _own_network(shape: "DataShape", size: int) -> str:
-    if shape.kind == "features":
-        return "mlp"
     sides = (shape.height, shape.width) if shape.kind == "images" else (size, size)
     return "small_cnn" if all(MIN_PIXELS // 2 < side <= MIN_PIXELS for side in sides) else "small_resnet"
 

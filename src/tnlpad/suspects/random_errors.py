@@ -18,8 +18,8 @@ since q ∝ p^τ is an approximation: `LIKELIHOOD_DROP` and `MODEL_ERROR` were c
 The likelihood cannot tell errors that follow the classes, such as many cats labelled as dogs, from classes that look
 alike: with τ = 1 and π = 0, such labels are as likely as they can be. Only checked labels can tell.
 
-A network that knows little has little to say about π. Its information is 1 − H(q) / log K, where H is the mean entropy.
-It is 0 if the network knows nothing and 1 if it is always sure.
+A network that knows little has little to say about π. Its information is 1 − H(q) / H(q̄), where H(q) is the mean
+entropy and q̄ the mean of q. It is 0 if the network predicts the same for every sample, and 1 if it is always sure.
 """
 
 from collections.abc import Iterator
@@ -53,13 +53,15 @@ class RandomErrors:
     Args:
         rate, interval: The share π of labels that were replaced at random.
         temperature: The exponent τ.
-        information: 1 − H(q) / log K.
+        information: 1 − H(q) / H(q̄).
+        open_classes: Number of classes that a prediction leaves open on average: the exponential of H(q).
     """
 
     rate: float
     interval: tuple[float, float]
     temperature: float
     information: float
+    open_classes: float
 
     @property
     def too_weak(self) -> bool:
@@ -86,10 +88,10 @@ def fit_random_errors(scores: SampleScores, rows: Index | None = None) -> Random
         rows = np.sort(np.random.default_rng(0).choice(rows, MAX_FITTED, replace=False))
     classes = len(scores.class_names)
     if classes < 2 or len(rows) == 0:
-        return RandomErrors(rate=0.0, interval=(0.0, 1.0), temperature=1.0, information=0.0)
+        return RandomErrors(rate=0.0, interval=(0.0, 1.0), temperature=1.0, information=0.0, open_classes=classes)
     given = np.asarray(scores.columns["given"], dtype=np.int64)
     counts = np.zeros((len(TEMPERATURES), len(LOG_ODDS) - 1))
-    entropy = np.zeros(len(TEMPERATURES))
+    entropy, total = np.zeros(len(TEMPERATURES)), np.zeros((len(TEMPERATURES), classes))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         chosen = rows[start : start + ROWS_AT_ONCE]
         logs = log_probabilities(scores.probabilities[chosen])
@@ -98,18 +100,26 @@ def fit_random_errors(scores: SampleScores, rows: Index | None = None) -> Random
             right = np.clip(sharp[np.arange(len(chosen)), given[chosen]], 1e-9, 1 - 1e-9)
             odds = np.clip(np.log(right) - np.log1p(-right), -MAX_LOG_ODDS, MAX_LOG_ODDS)
             counts[number] += np.histogram(odds, LOG_ODDS)[0]
-            entropy[number] -= float((sharp * np.log(sharp + 1e-12)).sum())
+            entropy[number] += float(_entropy(sharp).sum())
+            total[number] += sharp.sum(0)
     middle = 1 / (1 + np.exp(-(LOG_ODDS[1:] + LOG_ODDS[:-1]) / 2))[:, None]
     likelihood = counts @ np.log((1 - RATES) * middle + RATES * (1 - middle) / (classes - 1))
     best, place = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
     profile = likelihood.max(0)
     near = RATES[profile >= profile.max() - LIKELIHOOD_DROP]
+    unsure, overall = float(entropy[best] / len(rows)), float(_entropy(total[best] / len(rows)))
     return RandomErrors(
         rate=float(RATES[place]),
         interval=(max(0.0, float(near.min()) - MODEL_ERROR), min(1.0, float(near.max()) + MODEL_ERROR)),
         temperature=float(TEMPERATURES[best]),
-        information=float(1 - entropy[best] / len(rows) / np.log(classes)),
+        information=max(0.0, 1 - unsure / overall) if overall > 1e-9 else 0.0,
+        open_classes=float(np.exp(unsure)),
     )
+
+
+def _entropy(probabilities: Floats) -> Floats:
+    result: Floats = -(probabilities * np.log(probabilities + 1e-12)).sum(-1)
+    return result
 
 
 def log_probabilities(rows: NDArray[np.float32]) -> Floats:

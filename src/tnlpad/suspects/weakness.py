@@ -69,7 +69,7 @@ def held_out_weakness(scores: SampleScores, held_out: Index, estimated: Estimate
     if len(held_out) < MIN_HELD_OUT:
         return None  # see `caution`
     classes = len(scores.class_names)
-    open_classes = classes ** (1 - fit_random_errors(scores, held_out).information)
+    open_classes = fit_random_errors(scores, held_out).open_classes
     low, high = estimated.noise_rate_interval
     # Rounding must not decide about two classes, between which nothing but the width can.
     if open_classes > max(MIN_OPEN, classes**MAX_OPEN_POWER) + 1e-6:

@@ -48,7 +48,7 @@ def test_columns_of_pandas_that_are_no_numbers(column):
     own = open_samples(pandas.DataFrame({"a": [1.0, 2.0], "c": column}), [0, 1])
     assert (own.columns, own.features.tolist()) == (("a",), [[1], [2]])
     assert "are not trained on: 'c'" in own.notes[0]
-    with pytest.raises(DataError, match="data has no column to train on: .*; it has c"):
+    with pytest.raises(DataError, match=r"data has no column to train on: .*; it has c"):
         open_samples(pandas.DataFrame({"c": column}), [0, 1])
 
 
