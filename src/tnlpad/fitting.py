@@ -67,6 +67,7 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     weights: str | PathLike[str] | None = None,
     backbone: str = "none",
+    finetune: bool = False,
     device: str = "auto",
     out: str | PathLike[str] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
@@ -103,6 +104,7 @@ def fit(
         weights: A file of weights, .pth, .pt or .safetensors: initial ones for `network`, or those of the `backbone`.
         backbone: Pretrained network whose features are trained on: "lite", a Hugging Face model or its folder, a
             network of ours with `weights`, "auto" (lite for photographs, if it is installed), or "none".
+        finetune: Train the backbone itself, lite or a network of ours, from its weights.
         device: "cpu", "cuda" or "auto".
         out: Folder for the run (default: a temporary folder, removed with the result). The same call with the same
             folder resumes an interrupted run and does not repeat a finished one. `tnlpad suspects`, `clean`, `predict`
@@ -136,7 +138,8 @@ def fit(
     all_settings = dict(settings or {})
     initial = Path(weights) if weights is not None else None
     pixels = all_settings.get("resize")
-    encoded_by = choose_backbone(backbone, own, pixels=None if pixels is None else int(pixels), weights=initial)
+    side = None if pixels is None else int(pixels)
+    encoded_by = choose_backbone(backbone, own, pixels=side, weights=initial, finetune=finetune)
     config = configure(
         own.shape,
         method=method,
@@ -144,6 +147,7 @@ def fit(
         seed=seed,
         device=chosen_device,
         backbone=encoded_by.identity,
+        finetune=finetune,
         settings=encoded_by.settings | all_settings,
     )
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))

@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tnlpad.cli import app
-from tnlpad.cli.train import print_summary, scalars
+from tnlpad.cli.summary import print_summary
+from tnlpad.cli.tensorboard import scalars
 from tnlpad.records.store import RunFolder
 
 SMALL = ["--noise", "symmetric:0.4", "--set", "epochs=2", "--set", "batch_size=256"]

@@ -1,6 +1,6 @@
 """Command-line options that several verbs share, and the parsing of their values."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,6 +54,25 @@ Backbone = Annotated[
         "folder, a network of ours with --weights, auto (lite for photographs, if installed) or none.",
     ),
 ]
+Weights = Annotated[
+    Path | None,
+    training_option(metavar="FILE", help="Weights of --network or --backbone: a .pth, .pt or .safetensors file."),
+]
+Finetune = Annotated[
+    bool, training_option("--finetune", help="Train the --backbone itself from its weights, not heads on its features.")
+]
+Folds = Annotated[
+    int | None, training_option(metavar="N", help="Folds of features; labels are judged out of fold (default: 5).")
+]
+Repeats = Annotated[
+    int | None, training_option(metavar="N", help="Times that features are divided into folds (default: 1 to 3).")
+]
+Cache = Annotated[
+    Path | None,
+    data_option(
+        "--cache", metavar="FOLDER", help="Folder of computed features (default: $TNLPAD_CACHE, or a user cache)."
+    ),
+]
 Root = Annotated[
     Path | None,
     data_option(
@@ -72,6 +91,11 @@ Setting = Annotated[
     training_option(
         "--set", metavar="NAME=VALUE", help="Any other setting (see `tnlpad train --settings`). Repeatable."
     ),
+]
+Epochs = Annotated[int | None, training_option(metavar="N", help="Number of epochs (default: see --settings).")]
+BatchSize = Annotated[int | None, training_option(metavar="N", help="Batch size (default: see --settings).")]
+LearningRate = Annotated[
+    float | None, training_option("--lr", metavar="RATE", help="Learning rate (default: see --settings).")
 ]
 Device = Annotated[str, training_option(metavar="NAME", help="cpu, cuda or auto.")]
 Out = Annotated[Path, output_option(metavar="FOLDER", help="Folder for the runs.")]
@@ -115,6 +139,29 @@ def read_seeds(text: str) -> list[int]:
         except ValueError:
             raise ValueError(f"--seeds {text}: write 1-3 or 1,2,5.") from None
     return seeds
+
+
+def cache_folder(chosen: Path | None) -> Path:
+    """Return the folder of computed features; exit with code 2 if the chosen one is a file."""
+    from tnlpad.features.cache import default_cache
+
+    if chosen is not None and chosen.exists() and not chosen.is_dir():
+        fail(f"--cache {chosen} is a file, and features need a folder. Name another one.", code=2)
+    return chosen if chosen is not None else default_cache()
+
+
+def everyday_settings(texts: Iterable[str], everyday: Mapping[str, float | None]) -> dict[str, str]:
+    """Merge `--set` with the options that are short for it; a contradiction between them raises."""
+    settings = read_settings(texts)
+    for name, value in everyday.items():
+        if value is None:
+            continue
+        if settings.setdefault(name, str(value)) != str(value):
+            option = {"learning_rate": "--lr"}.get(name, f"--{name.replace('_', '-')}")
+            raise ValueError(
+                f"{option} {value} and --set {name}={settings[name]} contradict each other. Leave one out."
+            )
+    return settings
 
 
 def checked_device(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tnlpad.cli.find_run import find_run
-from tnlpad.cli.options import AsJson, ImagesFolder, Quiet, Root, RunArgument, Runs
+from tnlpad.cli.options import AsJson, Cache, ImagesFolder, Quiet, Root, RunArgument, Runs, cache_folder
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
 from tnlpad.cli.progress import progress_reporter
 
@@ -40,6 +40,7 @@ def predict(
     ] = None,
     runs: Runs = Path("runs"),
     root: Root = None,
+    cache: Cache = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -66,8 +67,8 @@ def predict(
     try:
         shipped = load_shipped(folder)
         ignored = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
-        inputs, left_out = _inputs(data, images, ignored, shipped, root, quiet)
-        with progress_reporter(quiet) as reporter:
+        inputs, left_out = _inputs(data, images, ignored, shipped, root, cache_folder(cache), quiet)
+        with progress_reporter(quiet, samples=True) as reporter:
             found = list(predictions(shipped, inputs, reporter))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
@@ -96,7 +97,13 @@ def _write(out: Path, rows: Iterable[Sequence[object]]) -> None:
 
 
 def _inputs(
-    data: str, images: Path | None, label: str | None, shipped: "Shipped", root: Path | None, quiet: bool
+    data: str,
+    images: Path | None,
+    label: str | None,
+    shipped: "Shipped",
+    root: Path | None,
+    cache: Path,
+    quiet: bool,
 ) -> "tuple[Inputs, Sequence[Problem]]":
     """Open the samples to predict, and return those that cannot be used as well."""
     from tnlpad.data.catalogue import CATALOGUE
@@ -114,4 +121,5 @@ def _inputs(
     if own.problems:
         first = printable(f"{own.problems[0].id[:200]}: {own.problems[0].reason}")
         say(f"{len(own.problems):,} samples are left out, such as {first}.", quiet)
-    return inputs_of_own(own, shipped), own.problems
+    with progress_reporter(quiet, samples=True) as reporter:
+        return inputs_of_own(own, shipped, cache=cache, reporter=reporter), own.problems

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from heapq import heapify, heapreplace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tnlpad.cli.output import say
 from tnlpad.report.words import counted
@@ -23,6 +23,7 @@ OnStep = Callable[[int, int, int], None]
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
 SECONDS_BETWEEN_LINES = 10
+SECONDS_BETWEEN_RATES = 0.5
 MOST_RUNS_SHOWN = 8
 MOST_RUNS_READ = 4 * MOST_RUNS_SHOWN  # every second, and perhaps over a network
 
@@ -38,17 +39,17 @@ def _ignore(*_: Any) -> None:
 
 
 @contextmanager
-def progress_reporter(quiet: bool) -> "Iterator[Reporter]":
-    """Show the progress of reading and fetching data."""
+def progress_reporter(quiet: bool, *, samples: bool = False) -> "Iterator[Reporter]":
+    """Show the progress of reading and fetching data; `samples`: with their number per second."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = _console()
     if quiet or not console.is_terminal:
-        yield _ReporterLines(quiet)
+        yield _SampleLines() if samples and not quiet else _ReporterLines(quiet)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
-        yield _ReporterBars(bars)
+        yield _ReporterBars(bars, samples=samples)
 
 
 class _ReporterLines:
@@ -61,12 +62,52 @@ class _ReporterLines:
     def progress(self, task: str, done: int, total: int) -> None: ...
 
 
+class _SampleLines(_ReporterLines):
+    """A line now and then about a task that takes long."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=False)
+        self.rates: dict[str, _Rate] = {}
+
+    def progress(self, task: str, done: int, total: int) -> None:
+        rate = self.rates.setdefault(task, _Rate(SECONDS_BETWEEN_LINES))
+        if rate.due(done) and done < total:
+            say(f"{task}: {done:,} of {total:,} ({rate.text(done)}, {duration(rate.seconds_left(done, total))} left)")
+        if done >= total:
+            del self.rates[task]
+
+
+class _Rate:
+    """Samples per second since the first report, and whether it is time for a line."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.began = seconds, time.monotonic()
+        self.last, self.first = self.began, 0
+
+    def due(self, done: int) -> bool:
+        now, self.first = time.monotonic(), self.first or done
+        if now - self.last < self.seconds:
+            return False
+        self.last = now
+        return True
+
+    def per_second(self, done: int) -> float:
+        return (done - self.first) / max(time.monotonic() - self.began, 1e-9)
+
+    def text(self, done: int) -> str:
+        return f"{self.per_second(done):,.0f}/s"
+
+    def seconds_left(self, done: int, total: int) -> float:
+        return (total - done) / max(self.per_second(done), 1e-9)
+
+
 class _ReporterBars:
     """One bar per task, removed when the task is done."""
 
-    def __init__(self, bars: "Progress") -> None:
-        self.bars = bars
+    def __init__(self, bars: "Progress", *, samples: bool = False) -> None:
+        self.bars, self.samples = bars, samples
         self.tasks: dict[str, TaskID] = {}
+        self.rates: dict[str, _Rate] = {}
 
     def say(self, message: str) -> None:
         self.bars.console.print(message, markup=False, highlight=False, soft_wrap=True)
@@ -75,33 +116,67 @@ class _ReporterBars:
         if task not in self.tasks:
             self.tasks[task] = self.bars.add_task(task, total=total)
         self.bars.update(self.tasks[task], completed=done, total=total)
+        if self.samples:
+            rate = self.rates.setdefault(task, _Rate(SECONDS_BETWEEN_RATES))
+            if rate.due(done):
+                self.bars.update(self.tasks[task], description=f"{task} ({rate.text(done)})")
         if done >= total:
             self.bars.remove_task(self.tasks.pop(task))
+            self.rates.pop(task, None)
+
+
+class RunProgress(NamedTuple):
+    """Callbacks of one run: for preparing its data, for each step, and for each epoch."""
+
+    reporter: "Reporter"
+    on_step: OnStep
+    on_epoch: OnEpoch
 
 
 @contextmanager
-def run_progress(epochs: int, quiet: bool) -> Iterator[tuple[OnStep, OnEpoch]]:
-    """Show the progress of one run: a bar on a terminal, else a line per epoch."""
+def run_progress(epochs: int, quiet: bool) -> Iterator[RunProgress]:
+    """Show the progress of one run: a bar on a terminal, else a line per epoch, and the time after the first one."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = _console()
     if quiet:
-        yield _ignore, _ignore
+        yield RunProgress(_ReporterLines(quiet=True), _ignore, _ignore)
         return
     if not console.is_terminal:
-        yield _ignore, lambda record: say(epoch_line(record, epochs))
+        lines = _EpochLines(epochs)
+        yield RunProgress(_SampleLines(), lines.on_step, lines.on_epoch)
         return
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TimeRemainingColumn(compact=True))
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("starting", total=epochs)
+    with Progress(*columns, console=console) as bars:
+        training: list[TaskID] = []
 
         def on_step(epoch: int, step: int, steps: int) -> None:
-            # A resumed run starts in the middle: the time per epoch counts from there.
-            if bar.tasks[0].completed == 0:
-                bar.reset(task, completed=epoch - 1)
-            bar.update(task, completed=epoch - 1 + step / steps)
+            if not training:  # a resumed run starts in the middle: the time per epoch counts from there
+                training.append(bars.add_task("Training", total=epochs, completed=epoch - 1))
+            bars.update(training[0], completed=epoch - 1 + step / steps)
 
-        yield on_step, lambda record: bar.update(task, description=epoch_line(record, epochs))
+        def on_epoch(record: Mapping[str, Any]) -> None:
+            if training:
+                bars.update(training[0], description=epoch_line(record, epochs))
+
+        yield RunProgress(_ReporterBars(bars, samples=True), on_step, on_epoch)
+
+
+class _EpochLines:
+    """A line per epoch; after the first one also the time that the others will take."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs, self.began, self.first = epochs, 0.0, True
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        self.began = self.began or time.monotonic()
+
+    def on_epoch(self, record: Mapping[str, Any]) -> None:
+        say(epoch_line(record, self.epochs))
+        left = (self.epochs - record["epoch"]) * (time.monotonic() - self.began)
+        if self.first and self.began and left >= SECONDS_BETWEEN_LINES:
+            say(f"About {duration(left)} left.")
+        self.first = False
 
 
 def epoch_line(record: Mapping[str, Any], epochs: int) -> str:

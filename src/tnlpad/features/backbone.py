@@ -136,6 +136,16 @@ def resolve_backbone(
     return Resolved(backbone=backbone, sentence=_described(backbone))
 
 
+def network_of(identity: str) -> str:
+    """Return the network of ours that a backbone is, by its identity.
+
+    >>> network_of("lite-57934424"), network_of("resnet18-01234567")
+    ('efficientnet_lite0', 'resnet18')
+    """
+    name = identity.rpartition("-")[0]
+    return "efficientnet_lite0" if name == "lite" else name
+
+
 def suits(shape: DataShape) -> bool:
     """Whether data are photographs that ImageNet features help with: in colour, and not tiny."""
     pictures = shape.kind in ("files", "images") and shape.channels == 3
@@ -151,6 +161,13 @@ def input_side(shape: DataShape) -> int:
     """Return the side at which ImageNet networks take these photographs: a multiple of 32, from 160 to 224."""
     side = -(-min(shape.height, shape.width) // SIDE_STEP) * SIDE_STEP
     return min(max(side, MIN_SIDE), MAX_SIDE)
+
+
+def side_for(network: str, shape: DataShape) -> int:
+    """Return the side at which a network of ours takes these images."""
+    if network in NETWORKS_FOR_PHOTOGRAPHS:
+        return input_side(shape)
+    return min(shape.height, MAX_SIDE_OF_SMALL_NETWORKS)
 
 
 def lite(pixels: int) -> Backbone:
@@ -248,8 +265,7 @@ def _ours(
         raise DataError(f"backbone={name} needs weights. Name their file with --weights.")
     if not weights.is_file():
         raise DataError(f"--weights {weights}: there is no such file.")
-    for_photographs = name in NETWORKS_FOR_PHOTOGRAPHS
-    side = pixels or (input_side(shape) if for_photographs else min(shape.height, MAX_SIDE_OF_SMALL_NETWORKS))
+    side = pixels or side_for(name, shape)
     ours = _with_normalisation(name, weights, mean, std)
 
     def build() -> "nn.Module":

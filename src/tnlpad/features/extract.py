@@ -151,7 +151,7 @@ def _computed(
     module = backbone.module().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def decoded(batch: Sequence[int]) -> Tensor:
-        return torch.from_numpy(np.stack([_pixels(pictures[row], backbone.pixels) for row in batch]))
+        return torch.from_numpy(np.stack([pixels_of(pictures[row], backbone.pixels) for row in batch]))
 
     @torch.inference_mode()
     def features(pixels: Tensor) -> Features:
@@ -193,7 +193,7 @@ def _ahead(
         pool.shutdown(cancel_futures=True)  # also if the consumer stops early
 
 
-def _pixels(picture: Encoded | NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+def pixels_of(picture: Encoded | NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """Return RGB pixels with the shorter side resized and the central square cut out: 3 × side × side."""
     if isinstance(picture, str | bytes):
         return np.ascontiguousarray(decode(picture, side, side))

@@ -82,6 +82,24 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
     )
 
 
+class FixedBatchNorm2d(nn.BatchNorm2d):
+    """BatchNorm that keeps its statistics in training mode too; its scale and shift are trained."""
+
+    def train(self, mode: bool = True) -> "FixedBatchNorm2d":
+        return super().train(False)
+
+
+def fix_statistics(model: nn.Module) -> None:
+    """Let BatchNorm use the statistics of the pretrained weights from now on, in training too.
+
+    A few hundred images with wrong labels are too few to estimate them again, and σ is judged with the same ones as w.
+    """
+    for module in model.modules():
+        if type(module) is nn.BatchNorm2d:
+            module.__class__ = FixedBatchNorm2d
+            module.eval()
+
+
 def normalisation_in(path: Path) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return mean and standard deviation per channel from a file of `tnlpad export --safetensors`; else None."""
     if path.suffix != ".safetensors":

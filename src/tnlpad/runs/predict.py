@@ -20,7 +20,7 @@ from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import default_cache
-from tnlpad.features.extract import extract_dataset, extract_texts
+from tnlpad.features.extract import extract_dataset, extract_texts, pixels_of
 from tnlpad.features.table import TableEncoder
 from tnlpad.runs.shipped import Shipped
 from tnlpad.types import RawDataset
@@ -60,11 +60,20 @@ def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> In
     return Inputs(ids=found.paths, paths=found.paths, rows=_from_files(found.paths, shipped))
 
 
-def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
-    """Return user data, which must have been opened with the `reading_options`."""
+def inputs_of_own(
+    own: OwnDataset, shipped: Shipped, *, cache: Path | None = None, reporter: Reporter = SILENT
+) -> Inputs:
+    """Return user data, which must have been opened with the `reading_options`.
+
+    Args:
+        own: The data.
+        shipped: The network; features of its backbone are computed here.
+        cache: Folder of computed features (default: the user's).
+        reporter: Receives progress.
+    """
     rows: Rows
     if own.kind in ("text", "table") or isinstance(shipped.backbone, Backbone):
-        encoded = _encoded(own, shipped)
+        encoded = _encoded(own, shipped, cache or default_cache(), reporter)
         return Inputs(
             ids=own.ids,
             paths=own.paths,
@@ -75,6 +84,12 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
         if len(shipped.shape) != 3:
             raise DataError(f"{own.source} has images, but this run's network takes {shipped.shape[0]} features.")
         rows = _from_files(own.files, shipped)
+    elif own.images is not None and shipped.config.finetune:
+        images, side = own.images, shipped.shape[1]
+
+        def rows(start: int, stop: int) -> NDArray[Any]:
+            return np.stack([pixels_of(image, side) for image in images[start:stop]]) / 255
+
     else:
         values, scale = (own.images, 255.0) if own.images is not None else (_features(own, shipped), 1.0)
         _require_shape(values.shape[1:], shipped, str(own.source))
@@ -85,12 +100,12 @@ def inputs_of_own(own: OwnDataset, shipped: Shipped) -> Inputs:
     return Inputs(ids=own.ids, paths=own.paths, rows=rows)
 
 
-def _encoded(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
+def _encoded(own: OwnDataset, shipped: Shipped, cache: Path, reporter: Reporter) -> NDArray[np.float32]:
     device = next(shipped.head.parameters()).device
     if isinstance(shipped.backbone, Backbone):
-        return extract_dataset(own, shipped.backbone, device=device, cache=default_cache())
+        return extract_dataset(own, shipped.backbone, device=device, cache=cache, reporter=reporter)
     if shipped.backbone is not None and own.texts is not None:
-        return extract_texts(own.texts, shipped.backbone, device=device, cache=default_cache())
+        return extract_texts(own.texts, shipped.backbone, device=device, cache=cache, reporter=reporter)
     if shipped.encoder is None:
         raise DataError(f"{own.source} is of kind {own.kind!r}, which this run's network was not trained on.")
     return shipped.encoder.transform(own.texts if own.texts is not None else own.table)

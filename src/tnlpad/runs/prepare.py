@@ -28,6 +28,7 @@ from tnlpad.features.projection import Projection
 from tnlpad.methods import METHODS, Method, Setup
 from tnlpad.methods.protocol import Source
 from tnlpad.networks import NETWORKS, build, load_pretrained
+from tnlpad.networks.pretrained import fix_statistics
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
 from tnlpad.runs.config import RunConfig, available_cores, check_noise_file
@@ -344,8 +345,11 @@ def prepare_network(
     shape = image_shape(config, data.train)
     with global_torch_stream(config.seed, f"network-{number}"):
         network = build_network(config, shape, data.num_classes)
-    if config.pretrained is not None:
-        _load_weights(config, config.pretrained, network, root, weights)
+    initial = config.backbone if config.finetune else config.pretrained
+    if initial is not None:
+        _load_weights(config, initial, network, root, weights)
+    if config.finetune:
+        fix_statistics(network)
     network.to(device)
     for parameter in network.parameters():
         if parameter.ndim == 4:

@@ -22,6 +22,7 @@ from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.own import DataShape, OwnDataset
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
+from tnlpad.features.backbone import Backbone
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.records.scores import SampleScores, write_scores
@@ -65,7 +66,7 @@ def run(
         own: User data, which must be those that the run was configured for.
         root: Folder of datasets.
         weights: File of pretrained weights, if it is not in the folder of datasets.
-        backbone: Pretrained network of a run on its features.
+        backbone: Pretrained network of a run on its features, or that the run trains.
         cache: Folder of cached features; None computes them again.
         device: Device to train on.
         scoring_interval: Epochs between evaluations of every sample for its scores; None writes no scores. It does not
@@ -88,6 +89,8 @@ def run(
     loader, streams = prepare_loader(config, data, place)
     can_replay(engine, loader, place)
     sets = prepare_sets(config, data, place)
+    if config.finetune and isinstance(backbone, Backbone) and backbone.ours is not None:
+        weights = backbone.ours.weights
     method = prepare_method(config, data, streams["method"], place, root, weights)
     statistics = None if scoring_interval is None else prepare_statistics(config, data, place, scoring_interval)
     if on_prepared is not None:

@@ -191,6 +191,8 @@ def _shape(config: RunConfig) -> Shape:
         shape = find(config.dataset).image_shape
         assert shape is not None, "image files have a crop"
         return shape
+    if config.finetune and config.resize is not None:
+        return 3, config.resize, config.resize
     if config.data.kind == "features":
         return (config.data.channels,)
     if config.data.kind == "images":

@@ -1,0 +1,92 @@
+"""Open the user's own data and find the pretrained network for them, for verbs that train."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tnlpad.cli.options import table_options
+from tnlpad.cli.output import fail, say
+from tnlpad.cli.progress import progress_reporter
+
+if TYPE_CHECKING:
+    from tnlpad.data.own import OwnDataset
+    from tnlpad.runs.own_data import ChosenBackbone
+
+
+def open_own_data(
+    data: str | None,
+    *,
+    images: Path | None,
+    label: str | None,
+    text: str | None,
+    group: str | None,
+    ignore: list[str] | None,
+    quiet: bool,
+) -> "OwnDataset | None":
+    """Open the user's own data; None if `data` is the name of a published dataset. Exit with code 3 if they are bad."""
+    from tnlpad.data.catalogue import CATALOGUE
+    from tnlpad.data.own import is_path, open_dataset
+    from tnlpad.errors import DataError
+
+    ignored = ignore or []
+    if data is None or data in CATALOGUE or not is_path(data):
+        given = {"--images": images, "--label": label, "--ignore": ignored[0] if ignored else None}
+        given |= {"--text": text, "--group": group}
+        for option, value in given.items():
+            if value is not None:
+                fail(f"{option} {value} is for your own tables, and {data} is not one. Leave it out.", code=2)
+        if data is not None and data not in CATALOGUE:
+            say(f"There is no file or folder {data}: looking for a published dataset of that name.", quiet)
+        return None
+    try:
+        with progress_reporter(quiet) as reporter:
+            own = open_dataset(
+                data, images=images, label=label, text=text, group=group, ignored=ignored, reporter=reporter
+            )
+    except DataError as error:
+        fail(str(error), code=3)
+    if own.problems:
+        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignored, text=text, group=group)])
+        say(f"{len(own.problems):,} samples are left out; `{check}` says why.", quiet)
+    for note in own.notes:
+        say(f"Note: {note}", quiet)
+    return own
+
+
+def given_pixels(settings: Mapping[str, str]) -> int | None:
+    """Return the side of the images that `--set resize` gives; a wrong value is reported with the configuration."""
+    resize = settings.get("resize", "")
+    return int(resize) if resize.isdigit() else None
+
+
+def chosen_backbone(
+    word: str,
+    own: "OwnDataset | None",
+    *,
+    pixels: int | None,
+    weights: Path | None,
+    finetune: bool,
+    quiet: bool,
+) -> "ChosenBackbone":
+    """Find the pretrained network for the user's own data, and say which it is.
+
+    Args:
+        word: The value of `--backbone`.
+        own: The data; None for a published dataset, which has none.
+        pixels: Side of its images, if it was given.
+        weights: The value of `--weights`.
+        finetune: Whether it is to be trained.
+        quiet: Say nothing.
+    """
+    from tnlpad.runs.own_data import ChosenBackbone, choose_backbone, initial_weights
+
+    if own is None:
+        for option, given in {f"--backbone {word}": word not in ("none", "auto"), "--finetune": finetune}.items():
+            if given:
+                raise ValueError(f"{option} is for your own data. Leave it out.")
+        return ChosenBackbone(None, {}, "") if weights is None else initial_weights(weights)
+    chosen = choose_backbone(word, own, pixels=pixels, weights=weights, finetune=finetune)
+    if chosen.sentence:
+        say(chosen.sentence, quiet)
+    return chosen
