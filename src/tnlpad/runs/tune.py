@@ -1,7 +1,8 @@
 """Choose a setting as the paper does: by noisy validation accuracy, over a small grid with several seeds.
 
-Every cell is an ordinary run, so an interrupted search resumes. Runs also record test accuracies, which are not read
-here and cannot influence the choice.
+Runs that are judged out of fold are compared by their out-of-fold accuracy on the given labels. Every cell is an
+ordinary run, so an interrupted search resumes. Runs also record test accuracies, which are not read here and cannot
+influence the choice.
 """
 
 import statistics
@@ -10,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tnlpad.data.own import DataShape, OwnDataset
 from tnlpad.runs.config import RunConfig, configure
+from tnlpad.runs.own_data import AnyBackbone
+from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
 from tnlpad.types import ProtocolName
 
@@ -34,7 +38,7 @@ class Tried:
 
 
 def grid(
-    dataset: str,
+    dataset: str | DataShape,
     *,
     field: str,
     values: Sequence[Any],
@@ -44,9 +48,15 @@ def grid(
     method: str = "tnlpad",
     network: str | None = None,
     device: str = "cpu",
+    backbone: str | None = None,
+    finetune: bool = False,
     settings: dict[str, Any] | None = None,
 ) -> list[list[RunConfig]]:
-    """Return the runs to compare: a row for each value, a column for each seed."""
+    """Return the runs to compare: a row for each value, a column for each seed. Other arguments as of `configure`."""
+    if field == "resize" and backbone is not None:
+        raise ValueError(
+            "resize is the size of the backbone's images, which are prepared once. Choose another setting."
+        )
     if field in (settings or {}):
         raise ValueError(f"{field} is the setting to choose: leave out --set {field}=….")
     for name, given in (("values", values), ("seeds", seeds)):
@@ -62,6 +72,8 @@ def grid(
                 network=network,
                 seed=seed,
                 device=device,
+                backbone=backbone,
+                finetune=finetune,
                 settings={**(settings or {}), field: value},
             )
             for seed in seeds
@@ -79,16 +91,39 @@ def tune(
     field: str,
     out: Path,
     *,
+    own: OwnDataset | None = None,
     root: Path | None = None,
+    weights: Path | None = None,
+    backbone: AnyBackbone | None = None,
+    cache: Path | None = None,
     device: str = "cpu",
     on_run: Callable[[int, int], None] | None = None,
 ) -> list[Tried]:
-    """Finish all runs and return their validation accuracies, in the order given."""
+    """Finish all runs and return their validation accuracies, in the order given.
+
+    Args:
+        rows: The runs, as `grid` returns them.
+        field: The setting in which the rows differ.
+        out: Folder of all runs.
+        own, root, weights, backbone, cache, device: As for `run`. Runs on user data score their samples, so that
+            `tnlpad train` finds them complete.
+        on_run: Called after each run with the number of finished runs and that of all runs.
+    """
     total, done, tried = sum(len(row) for row in rows), 0, []
     for row in rows:
         accuracies = []
         for config in row:
-            folder = run(config, out, root=root, device=device)
+            folder = run(
+                config,
+                out,
+                own=own,
+                root=root,
+                weights=weights,
+                backbone=backbone,
+                cache=cache,
+                device=device,
+                scoring_interval=None if own is None else scoring_interval(config.epochs),
+            )
             accuracies.append(float(folder.summary()["chosen"]["validation_accuracy"]))
             done += 1
             if on_run is not None:
@@ -97,6 +132,11 @@ def tune(
         ids = tuple(config.run_id for config in row)
         tried.append(Tried(value=value, accuracies=tuple(accuracies), run_ids=ids))
     return tried
+
+
+def judged_by(config: RunConfig) -> str:
+    """Return the word for the validation accuracy of a run: noisy, clean or out-of-fold."""
+    return config.validation if config.folds is None else "out-of-fold"
 
 
 def winner(tried: Sequence[Tried]) -> Tried:
