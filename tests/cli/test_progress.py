@@ -5,7 +5,16 @@ import pytest
 from rich.console import Console
 
 import tnlpad.cli.progress as progress
-from tnlpad.cli.progress import Tally, duration, ended_line, epoch_line, grid_progress, machine_time, status_line
+from tnlpad.cli.progress import (
+    Tally,
+    duration,
+    ended_line,
+    epoch_line,
+    grid_progress,
+    machine_time,
+    run_progress,
+    status_line,
+)
 from tnlpad.grid.grid import Ended, Failure
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure
@@ -16,6 +25,51 @@ def test_the_line_of_an_epoch_leaves_room_for_the_bar():
     record = {"epoch": 100, "train_loss": 12.3456, "validation_accuracy": 1.0, "test_accuracy": 1.0, "judged": judged}
     assert epoch_line(record, 100) == "100/100 loss 12.346 val_loss 12.346 val 100.0 % test 100.0 %"
     assert len(epoch_line(record, 100)) <= 80 - 11 - 8  # the bar, and the time left
+
+
+RECORD = {
+    "epoch": 1,
+    "train_loss": 1.0,
+    "validation_accuracy": 0.5,
+    "test_accuracy": None,
+    "judged": {"sigma": {"validation_loss": 2.0}},
+}
+
+
+def test_lines_of_a_run_say_how_fast_features_come_and_how_long_it_takes(clock, capsys):
+    with run_progress(20, quiet=False) as shown:
+        shown.reporter.progress("Computing features", 100, 1000)
+        assert capsys.readouterr().err == ""
+        clock[0] += 12
+        shown.reporter.progress("Computing features", 340, 1000)
+        assert capsys.readouterr().err == "Computing features: 340 of 1,000 (20/s, 33 s left)\n"
+        shown.reporter.progress("Computing features", 1000, 1000)
+        shown.on_step(1, 1, 4)
+        clock[0] += 5
+        shown.on_epoch(RECORD)
+        assert capsys.readouterr().err.endswith("About 95 s left.\n")
+        shown.on_epoch(RECORD | {"epoch": 2})
+        assert "left" not in capsys.readouterr().err
+
+
+def test_bars_of_a_run(terminal):
+    with run_progress(20, quiet=False) as shown:
+        shown.reporter.progress("Computing features", 100, 1000)
+        shown.reporter.say("Training 15 heads")
+        shown.reporter.progress("Computing features", 1000, 1000)
+        shown.on_step(1, 1, 4)
+        shown.on_epoch(RECORD)
+    sent = terminal.getvalue()
+    for said in ("Computing features", "Training 15 heads", "1/20 loss 1.000"):
+        assert said in sent
+
+
+def test_a_quiet_run_shows_nothing(capsys):
+    with run_progress(20, quiet=True) as shown:
+        shown.reporter.say("Training 15 heads")
+        shown.reporter.progress("Computing features", 100, 1000)
+        shown.on_epoch(RECORD)
+    assert capsys.readouterr().err == ""
 
 
 CONFIGS = [configure("digits", seed=seed) for seed in (1, 2, 3)]

@@ -92,10 +92,10 @@ Setting = Annotated[
         "--set", metavar="NAME=VALUE", help="Any other setting (see `tnlpad train --settings`). Repeatable."
     ),
 ]
-Epochs = Annotated[int | None, training_option(metavar="N", help="Number of epochs (default: see --settings).")]
-BatchSize = Annotated[int | None, training_option(metavar="N", help="Batch size (default: see --settings).")]
+Epochs = Annotated[int | None, training_option(metavar="N", help="Number of epochs (default: see `train --settings`).")]
+BatchSize = Annotated[int | None, training_option(metavar="N", help="Batch size (default: see `train --settings`).")]
 LearningRate = Annotated[
-    float | None, training_option("--lr", metavar="RATE", help="Learning rate (default: see --settings).")
+    float | None, training_option("--lr", metavar="RATE", help="Learning rate (default: see `train --settings`).")
 ]
 Device = Annotated[str, training_option(metavar="NAME", help="cpu, cuda or auto.")]
 Out = Annotated[Path, output_option(metavar="FOLDER", help="Folder for the runs.")]

@@ -52,9 +52,10 @@ def augmentation(config: RunConfig) -> Augmentation:
     return Augmentation(crop_padding=config.crop_padding, flip=config.flip, cutout=config.cutout)
 
 
-def memory_format(device: torch.device) -> torch.memory_format:
+def memory_format(config: RunConfig, device: torch.device) -> torch.memory_format:
     """Return the layout in which convolutions are fastest on this device."""
-    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+    # On a CPU, those of EfficientNet-Lite0 take half the time with the channels last, and most others do not.
+    return torch.channels_last if device.type == "cuda" or config.finetune else torch.contiguous_format
 
 
 def images_at(config: RunConfig, images: Images, normalisation: Normalisation, device: torch.device) -> ImagesAt:
@@ -73,7 +74,7 @@ def images_at(config: RunConfig, images: Images, normalisation: Normalisation, d
         std=std,
         device=device,
         workers=available_cores(),  # threads that decode; their number changes no image
-        memory_format=memory_format(device),
+        memory_format=memory_format(config, device),
     )
 
 

@@ -174,7 +174,7 @@ def prepare_loader(
         "mean": data.normalisation.mean,
         "std": data.normalisation.std,
         "augment": streams["augment"],
-        "memory_format": memory_format(device),
+        "memory_format": memory_format(config, device),
     }
     if isinstance(data.train, Tensor):
         return DeviceLoader(data.train, data.given, augmentation=augmentation(config), **common), streams
@@ -324,7 +324,7 @@ def _source(config: RunConfig, data: Data, device: torch.device) -> Callable[[],
         return TrainingImages(
             Augmenter(images, augmentation(config), data.normalisation.mean, data.normalisation.std),
             torch.from_numpy(data.parts.train),
-            memory_format=memory_format(device),
+            memory_format=memory_format(config, device),
             batch_size=inference_batch_size(config, images, device),
             bf16=config.precision == "bfloat16",
             captured=device.type == "cuda",
@@ -353,7 +353,7 @@ def prepare_network(
     network.to(device)
     for parameter in network.parameters():
         if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=memory_format(device))
+            parameter.data = parameter.data.contiguous(memory_format=memory_format(config, device))
     _check_forward(config.network, network, torch.zeros(1, *shape, device=device))
     if config.compiled:
         network.compile(**compile_options())
