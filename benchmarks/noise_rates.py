@@ -115,8 +115,8 @@ def measured(cell: Cell, root: Path | None) -> Found:
         noise = parse_noise(cell.noise)
         classes = int(clean.max()) + 1
         given = make_noisy_labels(noise, dataset=cell.data, labels=clean, num_classes=classes, seed=cell.seed).given
-    epochs = EPOCHS["images" if cell.data in IMAGES else "tables"]
-    result = tnlpad.fit(samples, given, seed=cell.seed, settings={"epochs": epochs}, device="cpu")
+    settings = {"epochs": EPOCHS["images"]} if cell.data in IMAGES else {"epochs": EPOCHS["tables"], "folds": "none"}
+    result = tnlpad.fit(samples, given, seed=cell.seed, settings=settings, device="cpu")
     ranking, columns = result.run.ranking, result.run.scores.columns
     held_out = given[columns["index"][columns["part"] == "validation"]]
     usual = float(np.bincount(held_out).max() / len(held_out))
@@ -125,8 +125,8 @@ def measured(cell: Cell, root: Path | None) -> Found:
     return Found(
         cell=cell,
         wrong=float(wrong.mean()),
-        estimate=result.noise_rate,
-        interval=result.noise_rate_interval,
+        estimate=ranking.estimate.noise_rate,
+        interval=ranking.estimate.noise_rate_interval,
         gain=(result.validation_accuracy - usual) / (1 - usual),
         cautioned=result.caution is not None,
         suspects=int(suspect.sum()),

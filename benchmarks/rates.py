@@ -1,18 +1,18 @@
 """Truth of the estimated share of wrong labels and of the confidences, over many data and kinds of noise.
 
-Tables, pixels, features of photographs and texts are judged out of fold by the recipe for features (`heads`). Small
-images and tables are also trained on once, with held-out samples (`scratch`). Noise is random (`symmetric`), follows
-the classes (`pairflip`), comes from people (CIFAR-10N) or from rules (the texts' own labels). Weak networks are trained
-for two epochs, or on data that they cannot learn. Each training records the estimate, its interval, whether it was
-withheld, the order's AUROC and average precision, and the calibration error: the mean difference between confidence and
-share of wrong labels over ten bins, weighted by their size. It is measured again after an audit of 200 labels, with the
-truth as the person.
+Tables, pixels, features of photographs and texts are judged out of fold (`heads`), and some tables by one training
+with held-out samples (`one training`). Small images are trained on from scratch, once (`scratch`). Noise is random
+(`symmetric`), follows the classes (`pairflip`), comes from people (CIFAR-10N) or from rules (the texts' own labels).
+Weak networks are trained for two epochs, or on data that they cannot learn. Each training records the estimate, its
+interval, whether it was withheld, the order's AUROC and average precision, and the calibration error: the mean
+difference between confidence and share of wrong labels over ten bins, weighted by their size. It is measured again
+after an audit of 200 labels, with the truth as the person.
 
 The constants of the estimate were chosen with seeds 1 to 4, so report others. The tables are always there; other data
 are used if their place is given. With `--runs`, trainings are kept and only judged again when the command is repeated.
 
     python -m benchmarks.rates [--root FOLDER] [--photos FOLDER] [--food FOLDER] [--texts FOLDER] [--cifar10n FILE]
-        [--seeds 5 6] [--only NAME ...] [--kinds heads scratch] [--runs FOLDER] [--save record.json]
+        [--seeds 5 6] [--only NAME ...] [--kinds heads scratch ...] [--runs FOLDER] [--save record.json]
 """
 
 import argparse
@@ -32,21 +32,21 @@ from numpy.typing import NDArray
 import tnlpad
 from benchmarks.machine import leave, machine, versions
 from benchmarks.noise_rates import rows, small_images
-from tnlpad.data.own.objects import open_samples
 from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.runs.recipes import feature_recipe
 from tnlpad.suspects.audit import draw, recalibrated
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+KINDS = ("heads", "one training", "scratch")
 RANDOM = ("none", "symmetric:0.1", "symmetric:0.2", "symmetric:0.3", "symmetric:0.4")
 FEW = ("none", "symmetric:0.2", "symmetric:0.4")
 CLASSES = ("pairflip:0.2", "pairflip:0.4")
 TEXTS = ("youtube", "sms", "semeval")
 PIXELS = ("mnist", "fashion_mnist", "cifar10")  # made smaller, as rows of numbers or as images
-SAMPLES = {"heads": 2000, "scratch": 4000}  # of them
-WEAK, SCRATCH = {"epochs": 2}, {"epochs": 15}
-PHOTO_PIXELS = 32  # of photographs that are trained on from scratch
+SAMPLES = {"heads": 1000, "scratch": 4000}  # of them
+WEAK, SCRATCH, ONE_TRAINING = {"epochs": 2}, {"epochs": 15}, {"folds": "none"}
+# Side of photographs for features and for training from scratch; every second photograph is used.
+FEATURE_PIXELS, PHOTO_PIXELS, EVERY_PHOTO = 160, 32, 2
 FIXED_SEED = 5  # of the choice of samples
 BINS, CHECKS = 10, 200
 MAX_ERROR = 0.15
@@ -69,7 +69,7 @@ class Cell:
 
     Args:
         data: Name of the data.
-        kind: "heads" for features that are judged out of fold, "scratch" for one training with held-out samples.
+        kind: One of `KINDS`.
         noise: Noise as `tnlpad` writes it, "human" or "rules".
         seed: Random seed of noise and training.
         settings: Settings other than the defaults.
@@ -92,7 +92,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[5, 6])
     parser.add_argument("--only", nargs="+", help="names of data")
-    parser.add_argument("--kinds", nargs="+", choices=("heads", "scratch"), default=["heads", "scratch"])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--runs", type=Path, help="keep the runs here, and train none twice")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
@@ -122,21 +122,20 @@ def cells(places: Places, seeds: Sequence[int]) -> Iterator[Cell]:
 
 def _plan(places: Places) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     every: list[tuple[str, str, Sequence[str], dict[str, Any]]] = []
-    every += [("digits", "scratch", ("none", "symmetric:0.1", "symmetric:0.3", *CLASSES), SCRATCH)]
-    every += [("digits", "scratch", ("symmetric:0.3",), WEAK)]
+    few = ("none", "symmetric:0.1", "symmetric:0.3")
+    every += [("digits", "scratch", (*few, *CLASSES), SCRATCH), ("digits", "scratch", ("symmetric:0.3",), WEAK)]
     if places.root is not None:
-        every += [(name, "scratch", ("none", "symmetric:0.1", "symmetric:0.3", *CLASSES), SCRATCH) for name in PIXELS]
+        every += [(name, "scratch", (*few, *CLASSES), SCRATCH) for name in PIXELS]
         every += [("cifar10", kind, ("human",), {}) for kind in ("scratch", "heads") if places.cifar10n is not None]
-        every += [(name, "heads", (*FEW, "pairflip:0.4"), {}) for name in PIXELS]
-    if places.photos is not None:
-        every += [("photos", "scratch", ("symmetric:0.3",), SCRATCH)]
-    every += [(name, "scratch", FEW, {}) for name in ("wine", "breast_cancer", "seven classes", "rare class")]
-    every += [("digits", "heads", (*RANDOM, *CLASSES), {}), ("digits", "heads", ("none", "symmetric:0.3"), WEAK)]
-    every += [(name, "heads", RANDOM, {}) for name in ("breast_cancer", "seven classes", "rare class")]
-    every += [(name, "heads", FEW, {}) for name in ("wine", "iris", "overlapping")]
+        every += [(name, "heads", ("symmetric:0.3", "pairflip:0.4"), {}) for name in PIXELS]
+    every += [(name, "one training", FEW, ONE_TRAINING) for name in ("breast_cancer", "seven classes", "rare class")]
+    every += [("digits", "heads", (*few, *CLASSES), {}), ("digits", "heads", ("symmetric:0.3",), WEAK)]
+    every += [("breast_cancer", "heads", RANDOM, {})]
+    every += [(name, "heads", FEW, {}) for name in ("seven classes", "rare class", "wine", "iris", "overlapping")]
     every += [(f"nothing, {name}", "heads", ("none",), {}) for name in ("two classes", "ten classes")]
     if places.photos is not None:
-        every += [("photos", "heads", (*RANDOM, *CLASSES), {}), ("photos", "heads", ("symmetric:0.3",), WEAK)]
+        every += [("photos", "heads", (*few, *CLASSES), {}), ("photos", "heads", ("symmetric:0.3",), WEAK)]
+        every += [("photos", "scratch", ("symmetric:0.3",), SCRATCH)]
     if places.food is not None:
         every += [("food", "heads", FEW, {})]
     if places.texts is not None:
@@ -155,8 +154,7 @@ def measured(cell: Cell, places: Places, runs: Path | None) -> dict[str, Any]:
         classes = int(clean.max()) + 1
         noise = parse_noise(cell.noise)
         given = make_noisy_labels(noise, dataset=cell.data, labels=clean, num_classes=classes, seed=cell.seed).given
-    settings = {**(_heads(samples, given) if cell.kind == "heads" else {}), **cell.settings}
-    result = tnlpad.fit(samples, given, seed=cell.seed, settings=settings, device="cpu", out=runs)
+    result = tnlpad.fit(samples, given, seed=cell.seed, settings=cell.settings, device="cpu", backbone="none", out=runs)
     ranking, index = result.run.ranking, result.run.scores.columns["index"]
     wrong = (given != clean)[index]
     estimate = ranking.estimate
@@ -177,12 +175,6 @@ def measured(cell: Cell, places: Places, runs: Path | None) -> dict[str, Any]:
         "calibration_error": calibration_error(ranking.confidence, wrong),
         "after_audit": _after_audit(ranking.confidence, wrong, given[index], cell.seed),
     }
-
-
-def _heads(samples: Any, labels: Labels) -> dict[str, Any]:
-    """Return the recipe for features as settings: without it, numbers without gaps are trained on once."""
-    recipe = feature_recipe(open_samples(samples, labels).shape)
-    return {name: value for name, value in recipe.items() if value is not None}
 
 
 def calibration_error(confidence: Floats, wrong: NDArray[np.bool_]) -> float:
@@ -222,7 +214,7 @@ def content(name: str, kind: str, places: Places) -> tuple[Any, Labels, Labels]:
         return samples, labels[chosen], given[chosen]
     if name == "photos":
         assert places.photos is not None
-        return _photographs(sorted((places.photos / "train").glob("*/*.jpg")), kind)
+        return _photographs(sorted((places.photos / "train").glob("*/*.jpg"))[::EVERY_PHOTO], kind)
     if name == "food":
         assert places.food is not None
         listed = (places.food / "meta" / "train.txt").read_text().split()
@@ -252,7 +244,7 @@ def _photographs(files: Sequence[Path], kind: str) -> tuple[Any, Labels, Labels]
     classes = sorted({file.parent.name for file in files})
     labels = np.array([classes.index(file.parent.name) for file in files])
     if kind == "heads":
-        return extract([str(file) for file in files], lite(128), cache=default_cache()), labels, labels
+        return extract([str(file) for file in files], lite(FEATURE_PIXELS), cache=default_cache()), labels, labels
     size = (PHOTO_PIXELS, PHOTO_PIXELS)
     images = [np.asarray(Image.open(file).convert("RGB").resize(size)).transpose(2, 0, 1) for file in files]
     return np.stack(images), labels, labels
@@ -273,7 +265,7 @@ def line(found: Mapping[str, Any]) -> str:
     cell, (low, high) = found["cell"], found["interval"]
     rate = f"{found['estimate']:.3f} ({low:.3f} to {high:.3f})"
     return (
-        f"{cell['data']:15} {cell['kind']:8} {cell['noise']:13} seed {cell['seed']} "
+        f"{cell['data']:15} {cell['kind']:12} {cell['noise']:13} seed {cell['seed']} "
         f"{'weak' if cell['settings'] == WEAK else '':4} wrong {found['wrong']:.3f}  "
         f"{'withheld ' if found['withheld'] else ''}{rate}  "
         f"{'' if found['covered'] else 'outside  '}auroc {found['auroc'] or 0:.3f}  "
@@ -296,11 +288,10 @@ def summary(found: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
         "largest_error": max(errors, default=None),
         "rates_off_by_more_than_15_points": sum(error > MAX_ERROR for error in errors),
     }
-    for kind in ("heads", "scratch"):
+    for kind in KINDS:
         these = [each for each in found if each["cell"]["kind"] == kind and not each["withheld"]]
-        for name, chosen in (("", these), ("_random", [each for each in these if each["random"]])):
-            values = [each["calibration_error"] for each in chosen]
-            result[f"median_calibration_error_{kind}{name}"] = median(values) if values else None
+        values = [each["calibration_error"] for each in these]
+        result[f"median_calibration_error_{kind}"] = median(values) if values else None
     audited = [each for each in found if each["after_audit"] is not None]
     better = [each["after_audit"] < each["calibration_error"] for each in audited]
     result["lower_after_an_audit"] = mean(better) if better else None

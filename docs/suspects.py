@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from tnlpad.report.table import markdown_row
@@ -93,6 +93,19 @@ is lower, over all labels and over those that were not checked.
 """
 
 
+MANY_RATES = """
+## Rates and confidences over many trainings
+
+`python -m benchmarks.rates` trains on {trainings} combinations of data, noise and seed. *heads* are judged out of fold.
+*one training* and *scratch* have held-out samples, of tables and of images. Random errors are those that an estimate
+claims to show. Errors that follow the classes, of people and of rules it cannot show, or not fully, as the printed
+sentences say. Networks that are too weak give no rate. *calibration error* is the mean difference between confidence
+and share of wrong labels over ten bins: a median over the trainings with a rate, and in the last columns over all
+trainings before and after an audit of 200 labels.
+
+"""
+
+
 def page() -> str:
     """Return the document."""
     cells = [cell for record in read("suspects-*.json") for cell in record.get("cells", ())]
@@ -100,6 +113,7 @@ def page() -> str:
     parts = [HEAD, "\n", comparison(compared), "\n", verdict(compared), RATES, "\n", rates(cells)]
     parts += [ALONE, "\n", alone(compared)]
     parts += [BANDS + "".join(map(band, record["by_gain"])) for record in read("noise_rates-*.json")]
+    parts += map(many_rates, read("rates-*.json"))
     parts += map(at_scale, read("suspects-scale-*.json"))
     parts += map(on_features, read("features-*.json"))
     parts += map(audited, read("audit-*.json"))
@@ -129,6 +143,61 @@ def on_features(record: Mapping[str, Any]) -> str:
             ]
         )
     return FEATURES.format(grid=len(record["grid"])) + table(rows)
+
+
+def many_rates(record: Mapping[str, Any]) -> str:
+    """Return the section about all trainings with known wrong labels."""
+    cells = record["cells"]
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell["cell"]["kind"], errors_of(cell)), []).append(cell)
+    heads = ["training", "errors", "n", "with a rate", "in the interval", "off by, points: median", "largest"]
+    heads += ["calibration error", "before an audit", "after it", "lower after it"]
+    rows = [heads, ["---", "---", *["---:"] * (len(heads) - 2)]]
+    rows += [[kind, errors, *rate_columns(group)] for (kind, errors), group in sorted(groups.items())]
+    rows.append(["all", "all", *rate_columns(cells)])
+    return MANY_RATES.format(trainings=len(cells)) + table(rows) + fell_short(cells)
+
+
+def errors_of(cell: Cell) -> str:
+    """Return the kind of errors in a training."""
+    noise = cell["cell"]["noise"]
+    return "random" if cell["random"] else {"human": "of people", "rules": "of rules"}.get(noise, "follow the classes")
+
+
+def rate_columns(cells: Sequence[Cell]) -> list[str]:
+    """Return counts, errors of the rate and calibration errors of some trainings."""
+    rated = [cell for cell in cells if not cell["withheld"]]
+    off = [100 * abs(cell["estimate"] - cell["wrong"]) for cell in rated]
+    audited = [cell for cell in cells if cell["after_audit"] is not None]
+    lower = sum(cell["after_audit"] < cell["calibration_error"] for cell in audited)
+    return [
+        *(str(len(cells)), str(len(rated)), f"{sum(cell['covered'] for cell in rated)} of {len(rated)}"),
+        *(f"{value:.1f}" if rated else "" for value in (median(off or [0]), max(off, default=0))),
+        f"{median(cell['calibration_error'] for cell in rated):.3f}" if rated else "",
+        *(f"{median(cell[key] for cell in audited):.3f}" for key in ("calibration_error", "after_audit")),
+        f"{lower} of {len(audited)}",
+    ]
+
+
+def fell_short(cells: Sequence[Cell]) -> str:
+    """List the trainings whose rate is given, but is off or does not hold the truth."""
+    lines = [
+        f"- {cell['cell']['data']}, {cell['cell']['kind']}, {shown_errors(cell)}, seed {cell['cell']['seed']}: "
+        f"{100 * cell['wrong']:.1f} % are wrong, the estimate is {100 * cell['estimate']:.1f} % "
+        f"({100 * cell['interval'][0]:.1f} to {100 * cell['interval'][1]:.1f} %)."
+        for cell in cells
+        if not cell["withheld"] and not cell["covered"]
+    ]
+    if not lines:
+        return "\nEvery rate that is given has the truth in its interval.\n"
+    return "\nRates that are given, but whose interval misses the truth:\n\n" + "\n".join(lines) + "\n"
+
+
+def shown_errors(cell: Cell) -> str:
+    """Return the title of the errors in a training."""
+    noise = cell["cell"]["noise"]
+    return f"errors {errors_of(cell)}" if noise in ("human", "rules") else shown_noise(noise)
 
 
 def audited(record: Mapping[str, Any]) -> str:
@@ -247,7 +316,8 @@ def band(found: Mapping[str, Any]) -> str:
     low, high = found["gain"]
     gain = f"below {high:g}" if low < 0 else f"{low:g} to {min(high, 1):g}"
     cells = [gain, str(found["cells"]), f"{100 * found['mean_absolute_error']:.1f}"]
-    cells += [f"{100 * found[name]:.0f} %" for name in ("covered", "wrong_among_suspects")]
+    shares = (found[name] for name in ("covered", "wrong_among_suspects"))
+    cells += ["" if share is None else f"{100 * share:.0f} %" for share in shares]
     return f"{markdown_row(cells)}\n"
 
 
