@@ -1,5 +1,7 @@
 import dataclasses
+import json
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -207,6 +209,16 @@ def test_digits_have_numbers_of_their_own():
     noise = "symmetric:0.4"
     assert configure("digits", method="jocor", noise=noise).options["co_lambda"] == 0.5
     assert configure("digits", method="coteaching_plus", noise=noise).options["init_epoch"] == 20
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "fashion_mnist", "cifar10", "cifar100"])
+def test_the_weight_of_jocor_is_the_one_that_the_record_of_its_tuning_chose(dataset):
+    records = Path(__file__).parents[2] / "benchmarks" / "records"
+    tuning = json.loads((records / f"jocor_lambda-{dataset}-cuda.json").read_text())["tuning"]
+    accuracies = {each["value"]: each["validation_accuracy"]["mean"] for each in tuning["tried"]}
+    best = max(accuracies, key=accuracies.__getitem__)
+    assert configure(dataset, method="jocor", noise="symmetric:0.4").options["co_lambda"] == best == tuning["chosen"]
+    assert min(accuracies) < best < max(accuracies)  # not an edge of the grid
 
 
 @pytest.mark.parametrize(("method", "names"), SCHEDULES.items())
