@@ -66,7 +66,7 @@ def fit(
     seed: int = 1,
     settings: Mapping[str, Any] | None = None,
     weights: str | PathLike[str] | None = None,
-    backbone: str = "none",
+    backbone: str = "auto",
     finetune: bool = False,
     device: str = "auto",
     out: str | PathLike[str] | None = None,
@@ -139,7 +139,7 @@ def fit(
     initial = Path(weights) if weights is not None else None
     pixels = all_settings.get("resize")
     side = None if pixels is None else int(pixels)
-    encoded_by = choose_backbone(backbone, own, pixels=side, weights=initial, finetune=finetune)
+    encoded_by = choose_backbone(backbone, own, network=network, pixels=side, weights=initial, finetune=finetune)
     config = configure(
         own.shape,
         method=method,

@@ -83,11 +83,12 @@ def _plan(own: "OwnDataset") -> tuple["RunConfig | None", str | None]:
     """Return the configuration that `tnlpad train` would use, or why it would fail."""
     from tnlpad.errors import DataError
     from tnlpad.runs.config import configure
-    from tnlpad.runs.own_data import trainable_parts
+    from tnlpad.runs.own_data import choose_backbone, trainable_parts
 
     try:
         trainable_parts(own)
-        return configure(own.shape), None
+        pretrained = choose_backbone("auto", own)
+        return configure(own.shape, backbone=pretrained.identity, settings=pretrained.settings), None
     except DataError as error:
         return None, str(error)
 
@@ -95,7 +96,19 @@ def _plan(own: "OwnDataset") -> tuple["RunConfig | None", str | None]:
 def _training(config: "RunConfig | None") -> dict[str, Any] | None:
     if config is None:
         return None
-    names = ("method", "network", "epochs", "batch_size", "learning_rate", "resize", "crop", "validation_fraction")
+    names = (
+        "method",
+        "network",
+        "backbone",
+        "folds",
+        "repeats",
+        "epochs",
+        "batch_size",
+        "learning_rate",
+        "resize",
+        "crop",
+        "validation_fraction",
+    )
     return {name: getattr(config, name) for name in names} | {"options": dict(config.options)}
 
 
@@ -185,9 +198,13 @@ def _groups(count: int) -> str:
 
 def _training_line(config: "RunConfig", own: "OwnDataset") -> str:
     size = ""
-    if own.kind == "files":
+    if config.backbone is not None:
+        size = f" on features of {config.backbone} at {config.resize} pixels"
+    elif own.kind == "files":
         size = f", at {config.crop or config.resize} pixels" + (", streamed from files" if config.crop else "")
     held_out = f"{config.validation_fraction:.0%} of the samples are held out to select the best epoch"
+    if config.folds is not None:
+        held_out = f"samples are judged out of fold ({config.folds} folds, {config.repeats} times)"
     if own.shape.validation:
         held_out = f"the {own.shape.validation:,} samples of the validation split select the best epoch"
     test = "a test split with the given labels" if own.shape.test else "no test split"

@@ -51,7 +51,7 @@ Backbone = Annotated[
     training_option(
         metavar="NAME",
         help="Train on features of a pretrained network: lite (EfficientNet-Lite0), a Hugging Face model or its "
-        "folder, a network of ours with --weights, auto (lite for photographs, if installed) or none.",
+        "folder, a network of ours with --weights, none, or auto: lite for photographs, if it is installed.",
     ),
 ]
 Weights = Annotated[

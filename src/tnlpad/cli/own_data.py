@@ -64,6 +64,7 @@ def chosen_backbone(
     word: str,
     own: "OwnDataset | None",
     *,
+    network: str | None,
     pixels: int | None,
     weights: Path | None,
     finetune: bool,
@@ -74,6 +75,7 @@ def chosen_backbone(
     Args:
         word: The value of `--backbone`.
         own: The data; None for a published dataset, which has none.
+        network: The network to train, if it was given.
         pixels: Side of its images, if it was given.
         weights: The value of `--weights`.
         finetune: Whether it is to be trained.
@@ -86,7 +88,7 @@ def chosen_backbone(
             if given:
                 raise ValueError(f"{option} is for your own data. Leave it out.")
         return ChosenBackbone(None, {}, "") if weights is None else initial_weights(weights)
-    chosen = choose_backbone(word, own, pixels=pixels, weights=weights, finetune=finetune)
+    chosen = choose_backbone(word, own, network=network, pixels=pixels, weights=weights, finetune=finetune)
     if chosen.sentence:
         say(chosen.sentence, quiet)
     return chosen

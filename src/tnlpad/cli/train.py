@@ -81,7 +81,7 @@ def train(
     cache: Cache = None,
     method: Annotated[str | None, training_option(metavar="NAME", help="Training method (default: tnlpad).")] = None,
     network: Network = None,
-    backbone: Backbone = "none",
+    backbone: Backbone = "auto",
     finetune: Finetune = False,
     weights: Weights = None,
     folds: Folds = None,
@@ -160,7 +160,13 @@ def train(
             chosen, pretrained = _changed(base, own, given, backbone, weights, quiet)
         else:
             pretrained = chosen_backbone(
-                backbone, own, pixels=given_pixels(given), weights=weights, finetune=finetune, quiet=quiet
+                backbone,
+                own,
+                network=given.get("network", network),
+                pixels=given_pixels(given),
+                weights=weights,
+                finetune=finetune,
+                quiet=quiet,
             )
             chosen = _configured(
                 name or (EXAMPLE_DATASET if settings else None),
@@ -279,6 +285,7 @@ def _changed(
     found = chosen_backbone(
         word,
         own,
+        network=config.network,
         pixels=pixels,
         weights=weights,
         finetune=bool(config.finetune) and word != "none",

@@ -68,7 +68,7 @@ def tune(
     cache: Cache = None,
     method: Annotated[str, training_option(metavar="NAME", help="Training method.")] = "tnlpad",
     network: Network = None,
-    backbone: Backbone = "none",
+    backbone: Backbone = "auto",
     finetune: Finetune = False,
     weights: Weights = None,
     folds: Folds = None,
@@ -103,7 +103,13 @@ def tune(
     with exit_codes():
         given = everyday_settings(setting or [], short | {"folds": folds, "repeats": repeats})
         pretrained = chosen_backbone(
-            backbone, own, pixels=given_pixels(given), weights=weights, finetune=finetune, quiet=quiet
+            backbone,
+            own,
+            network=given.get("network", network),
+            pixels=given_pixels(given),
+            weights=weights,
+            finetune=finetune,
+            quiet=quiet,
         )
         rows = search.grid(
             data if own is None else own.shape,

@@ -35,7 +35,7 @@ from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.scores import read_data_file, read_samples, write_samples
 from tnlpad.rng import numpy_stream
-from tnlpad.runs.config import RunConfig, check_noise_file
+from tnlpad.runs.config import FEATURE_NETWORKS, RunConfig, check_noise_file
 from tnlpad.runs.folds import NOT_TRAINED, belonging_together, divide
 from tnlpad.runs.images import Images
 from tnlpad.runs.prepare import Data, held_out_parts
@@ -66,6 +66,7 @@ def choose_backbone(
     word: str,
     own: OwnDataset,
     *,
+    network: str | None = None,
     pixels: int | None = None,
     weights: Path | None = None,
     finetune: bool = False,
@@ -75,6 +76,7 @@ def choose_backbone(
     Args:
         word: The word of the user.
         own: The data.
+        network: Network to train, if one was named; `auto` takes no backbone for a network that takes images.
         pixels: Side of the input images (default: one that fits).
         weights: File of weights: those of the backbone if it is a network of ours, else initial weights of the run.
         finetune: Whether the backbone itself is to be trained.
@@ -88,7 +90,8 @@ def choose_backbone(
             raise DataError(f"--weights {weights}: a model of texts has its own weights. Leave it out.")
         texts = text_model(word)
         return ChosenBackbone(texts, {}, f"Texts are encoded by {texts.name}.")
-    if own.files is None and own.images is None and word == "auto":
+    pictures = own.files is not None or own.images is not None
+    if word == "auto" and (not pictures or network not in (None, *FEATURE_NETWORKS)):
         return ChosenBackbone(None, {}, "")
     found = resolve_backbone(word, own.shape, weights=weights, pixels=pixels)
     settings: dict[str, Any] = {} if found.backbone is None else {"resize": found.backbone.pixels}

@@ -107,7 +107,8 @@ def _encoded(own: OwnDataset, shipped: Shipped, cache: Path, reporter: Reporter)
     if shipped.backbone is not None and own.texts is not None:
         return extract_texts(own.texts, shipped.backbone, device=device, cache=cache, reporter=reporter)
     if shipped.encoder is None:
-        raise DataError(f"{own.source} is of kind {own.kind!r}, which this run's network was not trained on.")
+        found = "texts" if own.texts is not None else "numbers that are missing or not finite, or categories"
+        raise DataError(f"{own.source} has {found}, which this run was not trained on. Give data of the same kind.")
     return shipped.encoder.transform(own.texts if own.texts is not None else own.table)
 
 
