@@ -1,44 +1,33 @@
-"""Coverage and width of the audit's intervals, and the calibration error before and after an audit.
+"""Coverage and width of the audit's intervals.
 
-Coverage: labels of known data are moved to other classes at random. Samples of them are drawn by each design, with the
-truth as the person who decides. The share of the 95 % intervals that hold the true share must be at least 94 %. With
-1,000 samples it has a standard error of 0.7 points. Simple random samples are drawn five times as often, since they
-have few different results: one of 36 rows was at 93.3 % by chance with 1,000. Their coverage is also computed
-exactly, from the probabilities of all results. The data are scikit-learn's digits, of which a sample of 200 is a ninth,
-and 10,000 made points of ten classes of unequal size. The design by confidence uses 1 − the out-of-fold probability of
-the given label by logistic regression.
+Labels of known data are moved to other classes at random. Samples of them are drawn by each design, with the truth as
+the person who decides. The share of the 95 % intervals that hold the true share must be at least 94 %. With 1,000
+samples it has a standard error of 0.7 points. Simple random samples are drawn five times as often, since they have few
+different results: one of 36 rows was at 93.3 % by chance with 1,000. Their coverage is also computed exactly, from the
+probabilities of all results. The data are scikit-learn's digits, of which a sample of 200 is a ninth, and 10,000 made
+points of ten classes of unequal size. The design by confidence uses 1 − the out-of-fold probability of the given label
+by logistic regression.
 
-Calibration: small networks are trained on digits and tables with wrong labels, as in `benchmarks/noise_rates.py`. Each
-training is audited a few times with 200 decisions. The calibration error is the mean difference between confidence and
-share of wrong labels over ten bins, weighted by their size. It is measured over all labels, and over those that were
-not checked. The seeds 3 and 4 were used to choose the prior of the recalibration, so report others.
+`benchmarks/rates.py` measures the confidences before and after an audit.
 
-`--calibration-only` keeps the coverage of the record that `--save` names, which takes most of the time.
-
-    python -m benchmarks.audit [--repeats 1000] [--seeds 5 6] [--audits 20] [--jobs 2] [--calibration-only]
-        [--save record.json]
+    python -m benchmarks.audit [--repeats 1000] [--jobs 2] [--save record.json]
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-import tnlpad
 from benchmarks.machine import leave, machine, versions
-from benchmarks.noise_rates import EPOCHS, IMAGES, Cell, cells, content
-from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.suspects.audit import DESIGNS, By, Sample, draw, recalibrated
+from tnlpad.suspects.audit import DESIGNS, Sample, draw
 from tnlpad.suspects.intervals import LEVEL, hypergeometric_limits, share_wrong
 
 DATA = ("digits", "made")
@@ -65,54 +54,24 @@ class Known:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=1000, help="samples for each row of the coverage")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[5, 6], help="of the trainings")
-    parser.add_argument("--audits", type=int, default=20, help="of each training and design")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--calibration-only", action="store_true")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     began = time.perf_counter()
-    with ProcessPoolExecutor(options.jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        if options.calibration_only:
-            coverage = json.loads(options.save.read_text())["coverage"]
-        else:
-            tasks = [(name, share, options.repeats) for name, share in product(DATA, RATES)]
-            coverage = [row for rows in pool.map(covered, *zip(*tasks, strict=True)) for row in told(rows)]
-        trainings = list(cells(TRAINED, options.seeds))
-        found = pool.map(audited, trainings, [options.audits] * len(trainings))
-        calibration = [row for rows in found for row in told(rows)]
-    summary = summarised(coverage, calibration)
-    for row in summary.items():
-        print(row)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        tasks = [(name, share, options.repeats) for name, share in product(DATA, RATES)]
+        coverage = [row for rows in pool.map(covered, *zip(*tasks, strict=True)) for row in told(rows)]
+    least = min(row["coverage"] for row in coverage)
+    print(f"least coverage: {least}")
     record = {"benchmark": "audit", "machine": machine("cpu"), "versions": versions(), "level": LEVEL}
-    record |= {"repeats": options.repeats, "checks": CHECKS, "audits": options.audits}
-    record |= {"seconds": time.perf_counter() - began, "coverage_kept": options.calibration_only, "summary": summary}
-    leave(record | {"coverage": coverage, "calibration": calibration}, options.save)
+    record |= {"repeats": options.repeats, "seconds": time.perf_counter() - began}
+    leave(record | {"least_coverage": least, "coverage": coverage}, options.save)
 
 
 def told(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for row in rows:
         print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
         yield row
-
-
-def summarised(coverage: Sequence[Mapping[str, Any]], calibration: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    least = min(row["coverage"] for row in coverage)
-    result: dict[str, Any] = {"least_coverage": least, "coverage_is_enough": least >= LEAST_COVERAGE}
-    for by in DESIGNS:
-        rows = [row for row in calibration if row["by"] == by]
-        if rows:
-            result[f"calibration, {by}"] = {
-                "trainings": len(rows),
-                "median_error_before": round(median(row["before"] for row in rows), 4),
-                "median_error_after": round(median(row["after"] for row in rows), 4),
-                "lower_after": round(mean(row["lower"] for row in rows), 4),
-                "lower_after_unchecked": round(mean(row["lower_unchecked"] for row in rows), 4),
-            }
-    return result
-
-
-# Coverage -------------------------------------------------------------------------------------------------------------
 
 
 def covered(name: str, share: float, repeats: int) -> list[dict[str, Any]]:
@@ -178,58 +137,6 @@ def known_data(name: str, share: float) -> Known:
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=200))
     probabilities = cross_val_predict(model, features, given, method="predict_proba")
     return Known(given=given, wrong=wrong, confidence=1 - probabilities[np.arange(len(given)), given])
-
-
-# Calibration ----------------------------------------------------------------------------------------------------------
-
-
-def audited(cell: Cell, audits: int) -> list[dict[str, Any]]:
-    """Train on a cell, and audit the training with the truth as the person."""
-    samples, clean = content(cell, None)
-    given = clean
-    if cell.noise != "none":
-        noise, classes = parse_noise(cell.noise), int(clean.max()) + 1
-        given = make_noisy_labels(noise, dataset=cell.data, labels=clean, num_classes=classes, seed=cell.seed).given
-    epochs = EPOCHS["images" if cell.data in IMAGES else "tables"]
-    run = tnlpad.fit(samples, given, seed=cell.seed, settings={"epochs": epochs}, device="cpu").run
-    index = run.scores.columns["index"]
-    known = Known(given=given[index], wrong=(given != clean)[index], confidence=run.ranking.confidence)
-    if len(known.given) < MIN_SAMPLES * 0.8:
-        return []
-    return [{**vars(cell), **compared(known, by, audits)} for by in ("random", "confidence")]
-
-
-def compared(known: Known, by: By, audits: int) -> dict[str, Any]:
-    """Return calibration errors before audits and after them."""
-    before = calibration_error(known.confidence, known.wrong)
-    errors, unchecked = [], []
-    for seed in range(audits):
-        sample = draw(CHECKS, known.given, known.confidence, by=by, seed=seed)
-        sizes, checked, _ = counted(sample, known)
-        weights = (sizes / checked)[sample.cell_strata[sample.cells]]
-        after = recalibrated(known.confidence, sample.rows, known.wrong[sample.rows], weights)
-        errors.append(calibration_error(after, known.wrong))
-        rest = np.setdiff1d(np.arange(len(after)), sample.rows)
-        unchecked.append(
-            calibration_error(after[rest], known.wrong[rest])
-            < calibration_error(known.confidence[rest], known.wrong[rest])
-        )
-    return {
-        "by": by,
-        "labels": len(known.given),
-        "wrong": round(float(known.wrong.mean()), 4),
-        "before": round(before, 4),
-        "after": round(mean(errors), 4),
-        "lower": mean(error < before for error in errors),
-        "lower_unchecked": mean(unchecked),
-    }
-
-
-def calibration_error(confidence: Floats, wrong: NDArray[np.bool_]) -> float:
-    """Return the mean over ten bins of |confidence − share wrong|, weighted by the number of samples."""
-    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
-    apart = np.bincount(bins, weights=confidence - wrong, minlength=BINS)
-    return float(np.abs(apart).sum() / len(confidence))
 
 
 if __name__ == "__main__":

@@ -85,14 +85,6 @@ is the lowest share of the 95 % intervals that hold the true share, over samples
 of a simple random sample is exact, so its true coverage is at least 95 %. The widths are means, in points.
 
 """
-CALIBRATION = """
-An audit also recalibrates the confidence that each label is wrong. *error* is the mean difference between confidence
-and share of wrong labels over ten bins, before and after {checks} checks; *lower* is the share of audits after which it
-is lower, over all labels and over those that were not checked.
-
-"""
-
-
 MANY_RATES = """
 ## Rates and confidences over many trainings
 
@@ -101,7 +93,7 @@ MANY_RATES = """
 claims to show. Errors that follow the classes, of people and of rules it cannot show, or not fully, as the printed
 sentences say. Networks that are too weak give no rate. *calibration error* is the mean difference between confidence
 and share of wrong labels over ten bins: a median over the trainings with a rate, and in the last columns over all
-trainings before and after an audit of 200 labels.
+trainings before and after audits of 200 labels, ten of each training.
 
 """
 
@@ -152,7 +144,7 @@ def many_rates(record: Mapping[str, Any]) -> str:
     for cell in cells:
         groups.setdefault((cell["cell"]["kind"], errors_of(cell)), []).append(cell)
     heads = ["training", "errors", "n", "with a rate", "in the interval", "off by, points: median", "largest"]
-    heads += ["calibration error", "before an audit", "after it", "lower after it"]
+    heads += ["calibration error", "before an audit", "after it", "lower, % of the audits"]
     rows = [heads, ["---", "---", *["---:"] * (len(heads) - 2)]]
     rows += [[kind, errors, *rate_columns(group)] for (kind, errors), group in sorted(groups.items())]
     rows.append(["all", "all", *rate_columns(cells)])
@@ -170,13 +162,13 @@ def rate_columns(cells: Sequence[Cell]) -> list[str]:
     rated = [cell for cell in cells if not cell["withheld"]]
     off = [100 * abs(cell["estimate"] - cell["wrong"]) for cell in rated]
     audited = [cell for cell in cells if cell["after_audit"] is not None]
-    lower = sum(cell["after_audit"] < cell["calibration_error"] for cell in audited)
+    lower = mean(cell["lower_after_audit"] for cell in audited)
     return [
         *(str(len(cells)), str(len(rated)), f"{sum(cell['covered'] for cell in rated)} of {len(rated)}"),
         *(f"{value:.1f}" if rated else "" for value in (median(off or [0]), max(off, default=0))),
         f"{median(cell['calibration_error'] for cell in rated):.3f}" if rated else "",
         *(f"{median(cell[key] for cell in audited):.3f}" for key in ("calibration_error", "after_audit")),
-        f"{lower} of {len(audited)}",
+        f"{100 * lower:.0f}",
     ]
 
 
@@ -213,19 +205,7 @@ def audited(record: Mapping[str, Any]) -> str:
     for (data, by, rate), group in groups.items():
         widths = [f"{100 * row['mean_width']:.1f}" for row in sorted(group, key=lambda row: row["size"])]
         rows.append([data, by, f"{100 * rate:.0f}", f"{100 * min(row['coverage'] for row in group):.1f}", *widths])
-    text = AUDIT.format(repeats=record["repeats"]) + table(rows) + CALIBRATION.format(checks=record["checks"])
-    found = [["drawn by", "trainings", "error before", "error after", "lower, %", "lower, not checked, %"]]
-    found.append(["---", *["---:"] * 5])
-    for name, values in record["summary"].items():
-        if name.startswith("calibration, "):
-            found.append(
-                [
-                    *(name.removeprefix("calibration, "), str(values["trainings"])),
-                    *(f"{values[key]:.3f}" for key in ("median_error_before", "median_error_after")),
-                    *(f"{100 * values[key]:.0f}" for key in ("lower_after", "lower_after_unchecked")),
-                ]
-            )
-    return text + table(found)
+    return AUDIT.format(repeats=record["repeats"]) + table(rows)
 
 
 def by_setting(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
