@@ -105,7 +105,7 @@ class Replayed:
         self.method, self.loader, self.bf16 = method, loader, bf16
         self.read = torch.compile(self._read, **compile_options()) if compiled else self._read
         self.store = torch.compile(self._store, **compile_options()) if compiled else self._store
-        self.graphs: dict[tuple[Hashable, int], Captured[None]] = {}
+        self.graphs: dict[tuple[Hashable, int], Captured[list[Tensor | None]]] = {}
         # A captured step reads and writes these, so they keep the addresses of the first epoch.
         self.plan = self.losses = self.next_step = torch.empty(0)
 
@@ -120,12 +120,13 @@ class Replayed:
         self._begin(self.loader.plan())
         rows, phase = len(self.plan), phase_of(self.method)
         launched: deque[torch.cuda.Event] = deque()
+        gradients: list[Tensor | None] = []
         for step, number in enumerate(numbers):
             size = min(self.loader.batch_size, rows - step * self.loader.batch_size)
             if (phase, size) not in self.graphs:
                 self.graphs[phase, size] = Captured(partial(self._step, size, clock), eager_runs=EAGER_STEPS)
             with compiled_if(size == self.loader.batch_size):
-                self.graphs[phase, size]()
+                gradients = self.graphs[phase, size]()
             if self.plan.is_cuda:
                 launched.append(current_event())
                 if len(launched) > STEPS_AHEAD:
@@ -134,6 +135,9 @@ class Replayed:
                 on_step(clock.epoch, number + 1, steps)
         if launched:
             launched.pop().synchronize()
+        # Every graph has gradients of its own, and the parameters hold those of the graph that was captured last.
+        for parameter, gradient in zip(self._parameters(), gradients, strict=True):
+            parameter.grad = gradient
         return self.losses[: len(numbers)].clone()
 
     def _begin(self, plan: Tensor) -> None:
@@ -143,12 +147,19 @@ class Replayed:
         self.plan.copy_(plan)
         self.next_step.zero_()
 
-    def _step(self, size: int, clock: Clock) -> None:
-        """Run a step; captured, it would freeze the clock, so methods read theirs from the device (see `Method`)."""
+    def _parameters(self) -> list[Tensor]:
+        return [p for each in self.method.optimizers for group in each.param_groups for p in group["params"]]
+
+    def _step(self, size: int, clock: Clock) -> list[Tensor | None]:
+        """Run a step and return the gradients.
+
+        Captured, a step would freeze the clock, so methods read theirs from the device (see `Method`).
+        """
         batch = self.read(self.plan, self.next_step, size)
         with torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.bf16):
             loss = self.method.step(batch, clock)
         self.store(self.losses, self.next_step, loss)
+        return [parameter.grad for parameter in self._parameters()]
 
     def _read(self, plan: Tensor, step: Tensor, size: int) -> Batch:
         return self.loader.batch(plan[step * self.loader.batch_size + torch.arange(size, device=plan.device)])
