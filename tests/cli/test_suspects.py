@@ -3,7 +3,11 @@ import json
 import os
 import shlex
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
 from typer.testing import CliRunner
 
 from tests.cli.trained import asked, document, own_data, trained
@@ -314,3 +318,76 @@ def test_data_are_not_opened_again_for_the_page(tmp_path, monkeypatch, kind):
     run = trained(own_data(tmp_path, kind), tmp_path / "runs")
     assert document("suspects", run)["listed"], "or nothing would have to be shown"
     assert (run / "suspects" / "index.html").is_file()
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    """Write predictions for digits, a tenth of which have a wrong label; return the words that name the files."""
+    pixels, clean = load_digits(return_X_y=True)
+    generator = np.random.default_rng(0)
+    given = np.where(generator.random(len(clean)) < 0.1, (clean + generator.integers(1, 10, len(clean))) % 10, clean)
+    rows = cross_val_predict(LogisticRegression(C=0.003, max_iter=50), pixels / 16, given, cv=2, method="predict_proba")
+    np.save(tmp_path / "p.npy", rows)
+    np.save(tmp_path / "f.npy", pixels)
+    lines = ["id,label", *(f"scan {row},{label}" for row, label in enumerate(given))]
+    (tmp_path / "y.csv").write_text("\n".join(lines))
+    return "--probabilities", tmp_path / "p.npy", "--labels", tmp_path / "y.csv"
+
+
+def test_predictions_of_any_model_give_a_list(predictions, tmp_path):
+    out = tmp_path / "list"
+    result = asked_suspects(*predictions, "--features", tmp_path / "f.npy", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "Random errors: the data show that" in result.stdout
+    assert "tnlpad audit" not in result.stdout
+    assert [path.name for path in out.iterdir()] == ["suspects.csv"]
+    with open(out / "suspects.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert 100 < len(rows) < 250
+    assert rows[0]["id"] == f"scan {rows[0]['index']}"
+    assert "nearest samples" in rows[0]["why"]
+
+
+def test_predictions_of_any_model_as_a_document(predictions, tmp_path):
+    words = ("--top", 3, "--json", "--out", tmp_path / "list", "--format", "parquet,label-studio,cleanlab")
+    found = json.loads(asked_suspects(*predictions, *words).stdout)
+    assert found["run"] is None
+    assert [each["rank"] for each in found["listed"]] == [1, 2, 3]
+    assert found["noise_rate"]["low"] < 0.1 < found["noise_rate"]["high"]
+    assert "tnlpad audit" not in found["noise_rate"]["text"]
+    assert len(found["files"]) == 4
+    assert asked_suspects(*predictions, "--fail-on", "5%").exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["RUN", "--probabilities", "p.npy", "--labels", "y.csv"], "RUN RUN and --probabilities p.npy"),
+        (["--probabilities", "p.npy"], "--probabilities p.npy needs the given labels: add --labels"),
+        (["--labels", "y.csv"], "--labels y.csv needs the predictions"),
+        (["RUN", "--features", "f.npy"], "--features f.npy needs the predictions"),
+        (["RUN", "--label", "kind"], "--label kind needs the predictions"),
+        ([], "Give a RUN, or --probabilities FILE and --labels FILE"),
+        (["--probabilities", "p.npy", "--labels", "y.csv", "--out", "list", "--format", "html"], "only a RUN has"),
+    ],
+)
+def test_a_run_and_predictions_exclude_each_other(predictions, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    result = asked_suspects(*words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not (tmp_path / "list").exists()
+
+
+def test_bad_predictions_are_bad_data_and_nothing_is_written(predictions, tmp_path):
+    np.save(tmp_path / "p.npy", 2 * np.load(tmp_path / "p.npy"))
+    result = asked_suspects(*predictions, "--out", tmp_path / "list")
+    assert result.exit_code == 3
+    assert "which sum to 2. 1,797 samples are like that." in result.stderr
+    assert not (tmp_path / "list").exists()
+
+
+def test_the_help_says_that_predictions_must_be_out_of_sample():
+    text = runner.invoke(app, ["suspects", "--help"], env={"COLUMNS": "80"}).output
+    assert "must be out of sample" in " ".join(text.replace("│", " ").split())
+    assert max(map(len, text.splitlines())) <= 80

@@ -1,4 +1,4 @@
-"""`tnlpad suspects`: list the labels of a run's data that are probably wrong, and what they should be."""
+"""`tnlpad suspects`: list the labels that are probably wrong, of a run or by the predictions of any other model."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.find_run import find_ranked_run
-from tnlpad.cli.options import AsJson, Quiet, Root, RunArgument, Runs, read_list
-from tnlpad.cli.output import fail, folder_for_results, print_json, printable, say
+from tnlpad.cli.options import AsJson, Quiet, Root, Runs, read_list
+from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say
 from tnlpad.suspects import DEFAULT_FORMATS, FORMATS
 
 if TYPE_CHECKING:
+    from tnlpad.suspects.from_probabilities import Found
     from tnlpad.suspects.listing import RankedRun, Suspect
 
 MAX_ROWS_PRINTED = 20
 EXIT_FINDINGS = 4
 MAX_CLASSES_IN_JSON = 100
+PAGE = "html"
+
+prediction_option = partial(typer.Option, rich_help_panel="Predictions of any model, instead of RUN")
 
 
 def suspects(
-    run: RunArgument,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="A finished run: its folder, its name, or the start of its name."),
+    ] = None,
     top: Annotated[
         int | None,
         typer.Option(
@@ -47,6 +54,29 @@ def suspects(
             "weak to tell.",
         ),
     ] = None,
+    probabilities: Annotated[
+        Path | None,
+        prediction_option(
+            metavar="FILE",
+            help="Probabilities, a row per sample and a column per class: .npy, .npz or .csv. They must be out of "
+            "sample: of models that were not trained on the sample's label.",
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        prediction_option(metavar="FILE", help="The given labels: .csv with a label column, .txt, .npy or .npz."),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        prediction_option(
+            metavar="FILE",
+            help="Numbers that describe the samples: .npy, .npz or .csv. The nearest samples then vote on each label.",
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        prediction_option(metavar="COLUMN", help="Name of the label column in the .csv file (default: label)."),
+    ] = None,
     runs: Runs = Path("runs"),
     root: Root = None,
     quiet: Quiet = False,
@@ -58,12 +88,23 @@ def suspects(
     a suggested label. Use --out to write the list and a page to review it.
 
     Example: tnlpad suspects RUN --top 100 --out suspects
+
+    Of any other model: tnlpad suspects --probabilities p.npy --labels y.csv
     """
     from tnlpad.suspects.export import write_suspects
+    from tnlpad.suspects.listing import verdict
 
     limit, chosen = _read_limit(fail_on), _read_formats(formats, out)
-    found = find_ranked_run(run, runs)
-    listed = found.suspects(top)
+    found: RankedRun | Found
+    if probabilities is None:
+        found = find_ranked_run(_only_run(run, labels, features, label), runs)
+        listed, said = found.suspects(top), verdict(found)
+    else:
+        found = _find_in_files(run, probabilities, labels, features, label)
+        listed, said = found.listed(top), found.verdict
+        if PAGE in chosen and formats is not None:
+            fail(f"--format {PAGE}: the page shows samples, which only a RUN has. Choose another format.", code=2)
+        chosen = [name for name in chosen if name != PAGE]
     files: list[Path] = []
     if out is not None:
         folder = folder_for_results(out, "--out")
@@ -75,7 +116,7 @@ def suspects(
     if as_json:
         print_json(_document(found, listed, files))
     else:
-        _print(found, listed, files)
+        _print(found, listed, said, files)
     if limit is None:
         return
     if found.caution is not None:  # neither findings nor success
@@ -83,6 +124,30 @@ def suspects(
     if found.ranking.suspect_share >= limit:
         say(f"{100 * found.ranking.suspect_share:.2f} % of the labels are suspect (--fail-on {fail_on}).")
         raise typer.Exit(EXIT_FINDINGS)
+
+
+def _only_run(run: str | None, labels: Path | None, features: Path | None, label: str | None) -> str:
+    """Return the RUN; exit with code 2 if there is none, or options of predictions beside it."""
+    others = {"--labels": labels, "--features": features, "--label": label}
+    for option, value in others.items():
+        if value is not None:
+            fail(f"{option} {value} needs the predictions for these samples: add --probabilities FILE.", code=2)
+    if run is None:
+        fail("there is nothing to list. Give a RUN, or --probabilities FILE and --labels FILE.", code=2)
+    return run
+
+
+def _find_in_files(
+    run: str | None, probabilities: Path, labels: Path | None, features: Path | None, label: str | None
+) -> "Found":
+    if run is not None:
+        fail(f"RUN {run} and --probabilities {probabilities} are two sources. Leave one out.", code=2)
+    if labels is None:
+        fail(f"--probabilities {probabilities} needs the given labels: add --labels FILE.", code=2)
+    from tnlpad.suspects.prediction_files import find_in_files
+
+    with exit_codes():
+        return find_in_files(probabilities, labels, features, label)
 
 
 def _read_limit(text: str | None) -> float | None:
@@ -110,14 +175,15 @@ def _read_formats(text: str | None, out: Path | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _document(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
-    from tnlpad.suspects.listing import rate_sentences
+def _document(found: "RankedRun | Found", listed: "Sequence[Suspect]", files: Sequence[Path]) -> dict[str, Any]:
+    from tnlpad.suspects.listing import RankedRun, rate_sentences
 
     ranking, known = found.ranking, found.caution is None
+    audit = "tnlpad audit RUN" if isinstance(found, RankedRun) else None
     low, high = ranking.estimate.noise_rate_interval
     small = len(found.scores.class_names) <= MAX_CLASSES_IN_JSON
     return {
-        "run": str(found.folder.path),
+        "run": str(found.folder.path) if isinstance(found, RankedRun) else None,
         "samples": len(ranking.order),
         "suspects": ranking.suspects,
         "suspect_share": ranking.suspect_share,
@@ -128,7 +194,7 @@ def _document(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[P
             "low": low if known else None,
             "high": high if known else None,
             "random_only": ranking.estimate.random_only,
-            "text": " ".join(rate_sentences(ranking.estimate)) if known else None,
+            "text": " ".join(rate_sentences(ranking.estimate, audit)) if known else None,
         },
         "transition": ranking.estimate.transition.tolist()
         if small and known and ranking.estimate.checked is None
@@ -139,12 +205,10 @@ def _document(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[P
     }
 
 
-def _print(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[Path]) -> None:
+def _print(found: "RankedRun | Found", listed: "Sequence[Suspect]", said: str, files: Sequence[Path]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
-
-    from tnlpad.suspects.listing import verdict
 
     title = "Suspect labels" if found.caution is None else "Labels"
     table = Table(title=f"{title}, the most suspicious first", title_justify="left")
@@ -158,6 +222,6 @@ def _print(found: "RankedRun", listed: "Sequence[Suspect]", files: Sequence[Path
         Console().print(table)
     if len(listed) > MAX_ROWS_PRINTED:
         typer.echo(f"{len(listed) - MAX_ROWS_PRINTED:,} more" + ("." if files else ": write them with --out FOLDER."))
-    typer.echo(verdict(found))
+    typer.echo(said)
     for path in files:
         typer.echo(f"Written: {path}")

@@ -19,6 +19,7 @@ from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.records.store import RunFolder
+    from tnlpad.suspects.from_probabilities import Found
 
 COLUMNS = tuple(field.name for field in fields(Suspect))
 CSV_FILE, PAGE_FILE = "suspects.csv", "index.html"
@@ -29,7 +30,7 @@ LABEL_STUDIO_CONTROL, LABEL_STUDIO_OBJECT = "choice", "image"
 def write_suspects(
     folder: Path,
     formats: Sequence[str],
-    run: RankedRun,
+    run: "RankedRun | Found",
     listed: Sequence[Suspect],
     *,
     data: "OwnDataset | None" = None,
@@ -41,7 +42,7 @@ def write_suspects(
     Args:
         folder: Folder for the files; created if needed.
         formats: Some of `FORMATS`.
-        run: The run.
+        run: The run, or what was found from probabilities, which has no page.
         listed: Its suspects.
         data: The own data of the run, if they are open already.
         root: Folder that holds the published datasets.
@@ -51,6 +52,7 @@ def write_suspects(
     def page() -> list[Path]:
         from tnlpad.suspects.page import page_of_run
 
+        assert isinstance(run, RankedRun), "only a run has samples to show"
         write_by_rename(folder / PAGE_FILE, page_of_run(run, listed, data, root, warn).encode())
         return [folder / PAGE_FILE]
 

@@ -240,9 +240,9 @@ def _why(
 def _why_out_of_fold(given: str, suggested: str, *, preferred: bool, rare: bool) -> str:
     """Explain the rank of an out-of-fold sample."""
     if preferred:
-        text = f"Networks that never saw this label predict {suggested}, not {given}"
+        text = f"Models that never saw this label predict {suggested}, not {given}"
     else:
-        text = f"Networks that never saw this label agree with {given}"
+        text = f"Models that never saw this label agree with {given}"
     return text + ("; the class has too few samples to judge." if rare else ".")
 
 
@@ -270,12 +270,12 @@ def rarity_notes(ranking: Ranking, scores: SampleScores) -> tuple[str, ...]:
     )
 
 
-def rate_sentences(estimate: Estimate, audit: str = "tnlpad audit RUN") -> tuple[str, str]:
+def rate_sentences(estimate: Estimate, audit: str | None = "tnlpad audit RUN") -> tuple[str, str]:
     """Return what the data show about the share of wrong labels, and what they cannot show.
 
     Args:
         estimate: The estimate.
-        audit: The command that settles it.
+        audit: The command that settles it, if there is one.
     """
     low, high = estimate.noise_rate_interval
     share = f"{100 * estimate.noise_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)"
@@ -296,16 +296,20 @@ def rate_sentences(estimate: Estimate, audit: str = "tnlpad audit RUN") -> tuple
             "Errors that the network learnt as if they were right, such as those of a rule, cannot be seen in the "
             "data, and classes that look alike count as errors."
         )
-    return shown, f"{hidden} To measure all errors, check a random sample: {audit}"
+    return shown, f"{hidden} To measure all errors, check a random sample{'.' if audit is None else f': {audit}'}"
 
 
 def verdict(run: RankedRun) -> str:
     """Summarise how many labels are suspect and how many are probably wrong, or why that is unknown."""
-    notes = "".join(f"\nNote: {note}" for note in run.notes)
-    if run.caution is not None:
-        return f"Caution: {run.caution}{notes}"
-    ranking = run.ranking
-    shown, hidden = rate_sentences(ranking.estimate, f"tnlpad audit {shlex.quote(str(run.folder.path))}")
+    return verdict_on(run.ranking, run.notes, f"tnlpad audit {shlex.quote(str(run.folder.path))}")
+
+
+def verdict_on(ranking: Ranking, remarks: Sequence[str], audit: str | None) -> str:
+    """Summarise a ranking as `verdict` does; for `audit` see `rate_sentences`."""
+    notes = "".join(f"\nNote: {remark}" for remark in remarks)
+    if ranking.weakness is not None:
+        return f"Caution: {ranking.weakness}{notes}"
+    shown, hidden = rate_sentences(ranking.estimate, audit)
     return (
         f"{ranking.suspects:,} of {len(ranking.order):,} labels {'is' if ranking.suspects == 1 else 'are'} more likely "
         f"wrong than right.\n{shown}\n{hidden}{notes}"

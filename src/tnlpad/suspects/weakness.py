@@ -60,7 +60,7 @@ def systematic_errors(errors: RandomErrors, contradicted: int, clearest: int) ->
         f"Where the networks are surest, they contradict {100 * contradicted / clearest:.0f} % of the labels, but at "
         f"most {100 * errors.interval[1]:.0f} % are wrong at random. So some classes are often labelled as others, or "
         "look alike. The data cannot tell which, so the number of wrong labels cannot be estimated. The order of the "
-        "list may still help. Check a random sample: tnlpad audit RUN"
+        "list may still help. Check a random sample, as `tnlpad audit` draws it."
     )
 
 
