@@ -295,6 +295,8 @@ def test_finetuning_starts_from_the_weights_and_keeps_batchnorm(photos, tmp_path
         assert all(torch.equal(state[name], wanted[name]) for name in wanted if not name.startswith("classifier."))
         assert all(float(parts["gamma"].abs().max()) == 0 for parts in method.optimizer.state.values())
         assert tuple(data.train.shape[1:]) == (3, 32, 32)
+        assert not method.network.classifier.weight.any()
+        assert not torch.allclose(method.network.classifier.std, torch.ones(()))
 
     run(config, tmp_path / "runs", own=own, backbone=found.backbone, on_prepared=prepared)
     (method,) = kept

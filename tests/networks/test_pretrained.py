@@ -3,9 +3,11 @@ import hashlib
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from tnlpad import Decomposition, parameter_groups
-from tnlpad.networks import lenet, load_pretrained
+from tnlpad.networks import build, lenet, load_pretrained
+from tnlpad.networks.pretrained import StandardisedLinear, fix_statistics, head_name, standardise_features
 from tnlpad.networks.resnet import ImageNetResNet
 
 
@@ -146,3 +148,46 @@ def test_files_that_are_no_weights(tmp_path):
     (tmp_path / "weights.h5").write_bytes(b"")
     with pytest.raises(ValueError, match=r"weights come as \.pth, \.pt or \.safetensors"):
         load_pretrained(model, tmp_path / "weights.h5", head="classifier")
+
+
+def test_large_features_are_standardised_by_the_last_layer():
+    layer = StandardisedLinear(3, 2)
+    features = torch.tensor([[100.0, 5.0, 1.0], [300.0, 5.0, 2.0], [200.0, 5.0, 3.0]])
+    assert torch.equal(layer(features), torch.zeros(3, 2))
+    layer.fit(features)
+    with torch.no_grad():
+        layer.weight.fill_(1.0)
+    # A constant feature stays finite.
+    torch.testing.assert_close(layer(features)[:, 0], torch.tensor([-2.0, 1.0, 1.0]))
+
+
+def test_statistics_stay_and_scales_are_trained():
+    network = build("small_resnet", num_classes=3)
+    fix_statistics(network)
+    network.train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    network(torch.rand(4, 3, 16, 16)).sum().backward()
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert norms
+    assert not any(module.training for module in norms)
+    assert all(module.weight.grad is not None for module in norms)
+    assert network.training
+
+
+def test_a_new_last_layer_is_kept_whatever_the_file_has(tmp_path):
+    torch.manual_seed(0)
+    saved = build("small_resnet", num_classes=3).state_dict()
+    torch.save({name: value for name, value in saved.items() if not name.startswith("classifier.")}, tmp_path / "w.pth")
+    torch.save(saved, tmp_path / "same.pth")
+    for file, classes in (("w.pth", 0), ("same.pth", 3)):
+        network = build("small_resnet", num_classes=3)
+        standardise_features(network)
+        assert head_name(network) == "classifier"
+        loaded = load_pretrained(network, tmp_path / file, head="classifier", new_head=True)
+        assert (loaded.new_head, loaded.classes_in_file) == (True, classes)
+        assert not network.classifier.weight.any()
+        first = next(iter(saved))
+        assert torch.equal(network.state_dict()[first], saved[first])
+    with pytest.raises(ValueError, match=r"lacks classifier\.weight"):
+        load_pretrained(build("small_resnet", num_classes=3), tmp_path / "w.pth", head="classifier")

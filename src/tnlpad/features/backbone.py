@@ -289,11 +289,12 @@ def _loaded(name: str, weights: Path, side: int) -> "Network":
     """Build a network of ours with the weights of a file."""
     from tnlpad.networks import NETWORKS, load_pretrained
     from tnlpad.networks import build as build_network
+    from tnlpad.networks.pretrained import head_name
 
     sized = {"image_size": side} if "image_size" in inspect.signature(NETWORKS[name]).parameters else {}
     try:
         network = build_network(name, num_classes=1, in_channels=3, **sized)
-        load_pretrained(network, weights, head=_classifier_name(network))
+        load_pretrained(network, weights, head=head_name(network))
     except (ValueError, OSError) as error:
         raise DataError(f"{name} cannot take the weights of {weights}: {error}") from error
     return network
@@ -326,15 +327,13 @@ def dimensions_of(module: "nn.Module", pixels: int, name: str) -> int:
     return features.shape[1]
 
 
-def _classifier_name(network: "nn.Module") -> str:
-    return next(str(name) for name, module in network.named_modules() if module is network.classifier)
-
-
 def _without_classifier(network: "nn.Module") -> "nn.Module":
     """Replace the last layer by the identity, so that the outputs are the features."""
     from torch import nn
 
-    setattr(network, _classifier_name(network), nn.Identity())
+    from tnlpad.networks.pretrained import head_name
+
+    setattr(network, head_name(network), nn.Identity())
     return network
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from tnlpad.networks.network import Network
 
 HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[a-z]+$")
+MIN_DEVIATION = 1e-3  # of a feature that is nearly the same in all samples
 OPTIONAL = "num_batches_tracked"  # a counter that older files do not have
 
 
@@ -36,7 +37,7 @@ class Pretrained:
         path: The file.
         sha256: Its full hash.
         hash_checked: Whether the hash was compared with the file's name or with an expected one.
-        classes_in_file: The number of classes of the file's last layer.
+        classes_in_file: The number of classes of the file's last layer; 0 if it has none.
         new_head: Whether the network kept its own last layer, because its number of classes differs.
     """
 
@@ -47,7 +48,9 @@ class Pretrained:
     new_head: bool
 
 
-def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha256: str | None = None) -> Pretrained:
+def load_pretrained(
+    model: nn.Module, path: str | Path, *, head: str = "fc", sha256: str | None = None, new_head: bool = False
+) -> Pretrained:
     """Load a state dict from a local file, with the last layer unless its number of classes differs.
 
     After an error, the model has not changed.
@@ -57,6 +60,7 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
         path: A `.pth` or `.pt` file (only tensors are unpickled), or `.safetensors`.
         head: The name of the last, linear layer: "fc" in the ImageNet ResNet, "classifier" in the other networks.
         sha256: The expected hash or its beginning, for a file whose name does not have it.
+        new_head: Whether the model keeps its last layer in any case.
     """
     path = Path(path)
     if not path.is_file():
@@ -69,7 +73,7 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
     saved = _read(path)
     if isinstance(model, Network):
         saved = {model.our_name(key): tensor for key, tensor in saved.items()}
-    new_head = _has_other_classes(own, saved, head)
+    new_head = new_head or _has_other_classes(own, saved, head)
     kept = {key for key in own if new_head and key.startswith(f"{head}.")}
     _check(own, saved, kept, path)
     model.load_state_dict({key: own[key] if key in kept else saved.get(key, own[key]) for key in own})
@@ -77,9 +81,47 @@ def load_pretrained(model: nn.Module, path: str | Path, *, head: str = "fc", sha
         path=path,
         sha256=digest,
         hash_checked=checked,
-        classes_in_file=len(saved[f"{head}.weight"]),
+        classes_in_file=len(saved.get(f"{head}.weight", ())),
         new_head=new_head,
     )
+
+
+class StandardisedLinear(nn.Linear):
+    """A linear layer on features that are standardised first. Its weights are 0 at first.
+
+    Features of pretrained networks may be large, and a layer that suits them at the small steps that the network needs
+    would diverge or learn nothing. With weights of 0, the first steps leave the features alone.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+        self.register_buffer("mean", torch.zeros(in_features))
+        self.register_buffer("std", torch.ones(in_features))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward((input - self.mean) / self.std)
+
+    @torch.no_grad()
+    def fit(self, features: Tensor) -> None:
+        """Take mean and standard deviation from the features of some samples."""
+        self.mean.copy_(features.mean(0))
+        self.std.copy_(features.std(0).clamp(min=MIN_DEVIATION))
+
+
+def head_name(network: nn.Module) -> str:
+    """Return the name of a network's last layer: "fc" in the ImageNet ResNet, "classifier" in the others."""
+    return next(str(name) for name, module in network.named_modules() if module is network.classifier)
+
+
+def standardise_features(network: Network) -> None:
+    """Replace the last layer by a `StandardisedLinear` of the same size."""
+    last = cast(nn.Linear, network.classifier)
+    setattr(network, head_name(network), StandardisedLinear(last.in_features, last.out_features))
 
 
 class FixedBatchNorm2d(nn.BatchNorm2d):
@@ -92,7 +134,8 @@ class FixedBatchNorm2d(nn.BatchNorm2d):
 def fix_statistics(model: nn.Module) -> None:
     """Let BatchNorm use the statistics of the pretrained weights from now on, in training too.
 
-    A few hundred images with wrong labels are too few to estimate them again, and σ is judged with the same ones as w.
+    The features that the weights encode depend on them: with statistics of batches instead, a few hundred photographs
+    are recognised far less often. And σ is judged with the same ones as w.
     """
     for module in model.modules():
         if type(module) is nn.BatchNorm2d:
@@ -177,7 +220,7 @@ def _check(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], kept: set[str
     unknown = next((key for key in saved if key not in own), None)
     for key, tensor in own.items():
         if key not in saved:
-            if key.endswith(OPTIONAL):
+            if key.endswith(OPTIONAL) or key in kept:
                 continue
             instead = f" and has {unknown}, which the model does not have" if unknown else ""
             raise ValueError(f"{path.name} lacks {key}{instead}. {another}")

@@ -27,8 +27,8 @@ from tnlpad.features.encoder import Encoder
 from tnlpad.features.projection import Projection
 from tnlpad.methods import METHODS, Method, Setup
 from tnlpad.methods.protocol import Source
-from tnlpad.networks import NETWORKS, build, load_pretrained
-from tnlpad.networks.pretrained import fix_statistics
+from tnlpad.networks import NETWORKS, Network, build, load_pretrained
+from tnlpad.networks.pretrained import StandardisedLinear, fix_statistics, head_name, standardise_features
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
 from tnlpad.runs.config import RunConfig, available_cores, check_noise_file
@@ -348,9 +348,10 @@ def prepare_network(
     initial = config.backbone if config.finetune else config.pretrained
     if initial is not None:
         _load_weights(config, initial, network, root, weights)
+    network.to(device)
     if config.finetune:
         fix_statistics(network)
-    network.to(device)
+        _fit_last_layer(config, data, network, device)
     for parameter in network.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=memory_format(config, device))
@@ -358,6 +359,22 @@ def prepare_network(
     if config.compiled:
         network.compile(**compile_options())
     return network
+
+
+FITTED_SAMPLES = 1024  # for the scale of features
+
+
+@torch.no_grad()
+def _fit_last_layer(config: RunConfig, data: Data, network: nn.Module, device: torch.device) -> None:
+    """Standardise the features of a pretrained network by those of some training samples."""
+    assert isinstance(network, Network), "a network of ours"
+    assert isinstance(network.classifier, StandardisedLinear), "built for it"
+    train = data.parts.train
+    chosen = train[np.linspace(0, len(train) - 1, min(len(train), FITTED_SAMPLES)).astype(int)]
+    samples = _samples(config, data, data.train, data.given, chosen, device)
+    with evaluation_mode(network):
+        rows = [network.features(samples.images_at(part)) for part in samples.index.split(samples.batch_size)]
+    network.classifier.fit(torch.cat(rows))
 
 
 def build_network(config: RunConfig, shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -373,7 +390,10 @@ def build_network(config: RunConfig, shape: tuple[int, ...], num_classes: int) -
         options["stem_padding"] = config.stem_padding
     if "image_size" in inspect.signature(NETWORKS[config.network]).parameters and len(shape) == 3:
         options["image_size"] = shape[1]
-    return build(config.network, **options)
+    network = build(config.network, **options)
+    if config.finetune:
+        standardise_features(network)
+    return network
 
 
 def _load_weights(
@@ -396,9 +416,8 @@ def _load_weights(
             f"{path} is missing: this run starts from these weights. Put the file there (PyTorch publishes its own at "
             "https://download.pytorch.org/models/), or train from scratch with --set pretrained=none."
         )
-    head = next(name for name, module in network.named_modules() if module is network.classifier)
     try:
-        load_pretrained(network, path, head=head, sha256=digits)
+        load_pretrained(network, path, head=head_name(network), sha256=digits, new_head=bool(config.finetune))
     except (ValueError, OSError) as error:
         raise DataError(f"{config.network} cannot start from {path}: {error}") from error
 
