@@ -94,6 +94,26 @@ def test_weights_that_tnlpad_exported_bring_their_normalisation(photos, tmp_path
     assert tnlpad.load(second.folder).predict(photos).shape == (24,)
 
 
+def test_a_folder_of_a_model_is_found_from_elsewhere(photos, tmp_path, monkeypatch):
+    transformers = pytest.importorskip("transformers", reason="the extra [integrations] is not installed")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = transformers.Dinov2Model(transformers.Dinov2Config(**sizes, image_size=28, patch_size=14))
+    model.save_pretrained(tmp_path / "tiny")
+    processor = {"size": {"shortest_edge": 28}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (tmp_path / "tiny" / "preprocessor_config.json").write_text(json.dumps(processor))
+    monkeypatch.chdir(tmp_path)
+    summary = document("train", "photos", "--backbone", "tiny", "--out", "runs", *FEW)
+    assert summary["config"]["backbone"].startswith("tiny-")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert predicted(tmp_path / "runs" / summary["run_id"], photos) == ["blue"] * 12 + ["red"] * 12
+    (tmp_path / "tiny").rename(tmp_path / "moved")
+    gone = asked("predict", tmp_path / "runs" / summary["run_id"], photos)
+    assert gone.exit_code == 3
+    assert f"needs {tmp_path / 'tiny'}" in " ".join(gone.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

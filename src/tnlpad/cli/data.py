@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.options import AsJson, Quiet, Root
+from tnlpad.cli.options import AsJson, Cache, Quiet, Root
 from tnlpad.cli.output import fail, print_json, say
 from tnlpad.cli.progress import progress_reporter
 
@@ -103,12 +103,7 @@ def cache(
         typer.Argument(metavar="[NAME]", help="Entry, or all entries of a backbone such as lite (default: all)."),
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Remove these entries.")] = False,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--cache", metavar="FOLDER", help="Folder of the cache (default: $TNLPAD_CACHE, or a user cache)."
-        ),
-    ] = None,
+    folder: Cache = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the cached features of pretrained networks, or remove them with --clear.

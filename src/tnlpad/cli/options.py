@@ -54,6 +54,11 @@ Backbone = Annotated[
         "folder, a network of ours with --weights, none, or auto: lite for photographs, if it is installed.",
     ),
 ]
+Noise = Annotated[
+    str | None,
+    data_option("--noise", metavar="NOISE", help="Noise to add to the labels, such as symmetric:0.4 (default: none)."),
+]
+Method = Annotated[str | None, training_option(metavar="NAME", help="Training method (default: tnlpad).")]
 Weights = Annotated[
     Path | None,
     training_option(metavar="FILE", help="Weights of --network or --backbone: a .pth, .pt or .safetensors file."),

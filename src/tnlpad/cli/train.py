@@ -22,7 +22,9 @@ from tnlpad.cli.options import (
     ImagesFolder,
     LabelColumn,
     LearningRate,
+    Method,
     Network,
+    Noise,
     Out,
     Protocol,
     Quiet,
@@ -71,15 +73,10 @@ def train(
     text: TextColumn = None,
     group: GroupColumn = None,
     ignore: IgnoredColumns = None,
-    noise: Annotated[
-        str | None,
-        data_option(
-            "--noise", metavar="NOISE", help="Noise to add to the labels, such as symmetric:0.4 (default: none)."
-        ),
-    ] = None,
+    noise: Noise = None,
     root: Root = None,
     cache: Cache = None,
-    method: Annotated[str | None, training_option(metavar="NAME", help="Training method (default: tnlpad).")] = None,
+    method: Method = None,
     network: Network = None,
     backbone: Backbone = "auto",
     finetune: Finetune = False,

@@ -20,7 +20,9 @@ from tnlpad.cli.options import (
     ImagesFolder,
     LabelColumn,
     LearningRate,
+    Method,
     Network,
+    Noise,
     Out,
     Quiet,
     Repeats,
@@ -30,11 +32,9 @@ from tnlpad.cli.options import (
     Weights,
     cache_folder,
     checked_device,
-    data_option,
     everyday_settings,
     read_list,
     read_seeds,
-    training_option,
 )
 from tnlpad.cli.output import ending_early, exit_codes, print_json, say, used_folder
 from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data
@@ -61,12 +61,10 @@ def tune(
     text: TextColumn = None,
     group: GroupColumn = None,
     ignore: IgnoredColumns = None,
-    noise: Annotated[
-        str, data_option("--noise", metavar="NOISE", help="Noise to add to the labels, such as symmetric:0.4.")
-    ] = "none",
+    noise: Noise = None,
     root: Root = None,
     cache: Cache = None,
-    method: Annotated[str, training_option(metavar="NAME", help="Training method.")] = "tnlpad",
+    method: Method = None,
     network: Network = None,
     backbone: Backbone = "auto",
     finetune: Finetune = False,
@@ -116,9 +114,9 @@ def tune(
             field=field,
             values=read_list(values),
             seeds=read_seeds(seeds),
-            noise=noise,
+            noise=noise or "none",
             protocol=protocol,
-            method=method,
+            method=method or "tnlpad",
             network=network,
             device=where,
             backbone=pretrained.identity,
