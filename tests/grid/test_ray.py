@@ -288,7 +288,13 @@ def moved(job, out):
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("send_back", [None, SendBack(folder=folder, moved=moved)], ids=["shared folder", "sent back"])
+@pytest.mark.parametrize(
+    "send_back",
+    [
+        pytest.param(None, id="shared folder", marks=pytest.mark.long),
+        pytest.param(SendBack(folder=folder, moved=moved), id="sent back"),
+    ],
+)
 def test_a_machine_killed_in_the_middle_of_a_grid(start, tmp_path, send_back):
     settings = {"epochs": 2, "batch_size": 256}
     configs = [configure("digits", noise="symmetric:0.4", seed=seed, settings=settings) for seed in range(8)]

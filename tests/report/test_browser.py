@@ -169,6 +169,7 @@ def test_a_page_that_is_wrong_is_noticed(browser, tmp_path):
         assert page.run("document.documentElement.scrollWidth > innerWidth")
 
 
+@pytest.mark.long
 def test_the_whole_path_from_training_to_the_page(browser, tmp_path):
     """Run every method and figure on digits, killed once and resumed, then write the report."""
     runs, out = tmp_path / "runs", tmp_path / "report"
