@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from benchmarks.head_settings import MixingHead
 from tnlpad.networks.head import Head, head
 
 
@@ -22,8 +23,8 @@ def test_a_sample_is_evaluated_by_itself():
 
 
 @pytest.mark.parametrize("mixed", [0.0, 0.2, 0.5])
-def test_a_training_row_has_at_most_that_share_of_another(mixed):
-    network = Head(in_channels=8, hidden=8, dropout=0.0, mixed=mixed)
+def test_the_benchmark_mixes_at_most_that_share_of_another_row(mixed):
+    network = MixingHead(in_channels=8, hidden=8, dropout=0.0, mixed=mixed)
     network.hidden = torch.nn.Identity()
     rows = torch.eye(8)
     seen = torch.stack([network.features(rows) for _ in range(20)])
@@ -31,3 +32,4 @@ def test_a_training_row_has_at_most_that_share_of_another(mixed):
     torch.testing.assert_close(seen.sum(2), torch.ones(20, 8))
     assert own.min() >= 1 - mixed
     assert (own.min() < 1) == (mixed > 0)
+    torch.testing.assert_close(network.eval().features(rows), rows)
