@@ -14,6 +14,7 @@ from tnlpad.records.store import RunFolder
 from tnlpad.runs.shipped import load_shipped
 
 FEW = ["--epochs", "12", "--batch-size", "8", "--folds", "3", "--repeats", "1", "--lr", "0.05"]
+FINETUNED = ["--finetune", "--epochs", "3", "--batch-size", "8"]
 
 
 @pytest.fixture
@@ -66,9 +67,10 @@ def test_a_network_of_ours_with_a_file_of_weights(photos, tmp_path):
     assert asked("predict", run, photos).exit_code == 3
 
 
-def test_an_interrupted_run_names_the_command_that_resumes_it(photos, tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [FEW, FINETUNED], ids=["features", "finetuned"])
+def test_an_interrupted_run_names_the_command_that_resumes_it(photos, tmp_path, monkeypatch, options):
     file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
-    words = ["train", photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *FEW]
+    words = ["train", photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *options]
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -259,8 +261,6 @@ def test_the_size_of_images_is_not_tuned(photos, tmp_path):
 
 # Training the backbone itself
 
-FINETUNED = ["--finetune", "--epochs", "3", "--batch-size", "8"]
-
 
 def test_a_network_is_finetuned_exported_and_predicts(photos, tmp_path):
     file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
@@ -325,6 +325,17 @@ def test_finetuning_starts_from_the_weights_and_keeps_batchnorm(photos, tmp_path
     assert all(torch.equal(after[name], wanted[name]) for name in statistics)
     assert not torch.equal(after["classifier.weight"], torch.zeros_like(after["classifier.weight"]))
     assert any(not torch.equal(after[name], wanted[name]) for name in wanted if name.endswith("conv1.weight"))
+
+
+def test_photographs_that_memory_does_not_hold_are_streamed(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.runs.recipes.STREAMED_BYTES", 1)
+    file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
+    words = ["train", photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *FINETUNED]
+    summary = document(*words, "--lr", "0.01")
+    assert (summary["config"]["resize"], summary["config"]["crop"]) == (37, 32)
+    run = runs / summary["run_id"]
+    assert predicted(run, photos) == ["blue"] * 12 + ["red"] * 12
+    assert load_shipped(RunFolder(run)).shape == (3, 32, 32)
 
 
 def test_arrays_are_finetuned_at_the_size_of_the_network(tmp_path):
