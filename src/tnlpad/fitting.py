@@ -34,11 +34,13 @@ from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
 from tnlpad.features.cache import default_cache
 from tnlpad.records.store import RecordError, RunFolder
+from tnlpad.runs.choose_backbone import choose_backbone
 from tnlpad.runs.config import configure, device_named
-from tnlpad.runs.own_data import choose_backbone, keep_samples, trainable_parts
+from tnlpad.runs.own_data import trainable_parts
 from tnlpad.runs.predict import class_probabilities, inputs_of_own, reading_options
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
+from tnlpad.runs.saved_samples import keep_samples
 from tnlpad.runs.shipped import Shipped, load_shipped
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import Audit, audit_run

@@ -297,8 +297,8 @@ def test_lite_as_onnx(photos, tmp_path, words):
 
 def test_finetuning_starts_from_the_weights_and_keeps_batchnorm(photos, tmp_path):
     from tnlpad.data.own.open import open_dataset
+    from tnlpad.runs.choose_backbone import choose_backbone
     from tnlpad.runs.config import configure
-    from tnlpad.runs.own_data import choose_backbone
     from tnlpad.runs.run import run
 
     file, own = weights_of(tmp_path / "mine.pth"), open_dataset(photos)

@@ -15,8 +15,9 @@ from tnlpad.errors import DataError
 from tnlpad.records.archive import finished_records
 from tnlpad.records.scores import read_data_file
 from tnlpad.runs.config import command, configure, departures, from_json
-from tnlpad.runs.own_data import prepare_own_data, save_location, trainable_parts
+from tnlpad.runs.own_data import prepare_own_data, trainable_parts
 from tnlpad.runs.run import run
+from tnlpad.runs.saved_samples import save_location
 
 LABELS = np.arange(40) % 2
 CONTENT = {

@@ -33,7 +33,7 @@ def gray_folders(root):
 
 STREAMED = {"resize": 12, "crop": 9, "crop_padding": 0}
 KINDS = {
-    "features": (lambda folder: blobs(folder / "rows.npz", samples=200), {}),
+    "features": (lambda folder: blobs(folder / "rows.npz", samples=200), {"folds": None, "repeats": None}),
     "gray images": (lambda folder: pictures(folder / "gray.npz", 1), {}),
     "images in colour": (lambda folder: pictures(folder / "colour.npz", 3), {}),
     "files": (lambda folder: class_folders(folder / "data", count=20), {"resize": 10}),

@@ -82,8 +82,9 @@ def check(
 def _plan(own: "OwnDataset") -> tuple["RunConfig | None", str | None]:
     """Return the configuration that `tnlpad train` would use, or why it would fail."""
     from tnlpad.errors import DataError
+    from tnlpad.runs.choose_backbone import choose_backbone
     from tnlpad.runs.config import configure
-    from tnlpad.runs.own_data import choose_backbone, trainable_parts
+    from tnlpad.runs.own_data import trainable_parts
 
     try:
         trainable_parts(own)

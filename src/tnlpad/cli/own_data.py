@@ -11,7 +11,7 @@ from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
-    from tnlpad.runs.own_data import ChosenBackbone
+    from tnlpad.runs.choose_backbone import ChosenBackbone
 
 
 def open_own_data(
@@ -81,7 +81,7 @@ def chosen_backbone(
         finetune: Whether it is to be trained.
         quiet: Say nothing.
     """
-    from tnlpad.runs.own_data import ChosenBackbone, choose_backbone, initial_weights
+    from tnlpad.runs.choose_backbone import ChosenBackbone, choose_backbone, initial_weights
 
     if own is None:
         for option, given in {f"--backbone {word}": word not in ("none", "auto"), "--finetune": finetune}.items():

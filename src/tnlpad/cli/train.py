@@ -49,8 +49,8 @@ from tnlpad.cli.tensorboard import tensorboard_log
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.records.store import RunFolder
+    from tnlpad.runs.choose_backbone import ChosenBackbone
     from tnlpad.runs.config import RunConfig
-    from tnlpad.runs.own_data import ChosenBackbone
 
 resuming_option = partial(typer.Option, rich_help_panel="Resuming")
 EXAMPLE_DATASET = "digits"  # its defaults are listed by `--settings` without DATA

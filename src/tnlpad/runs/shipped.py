@@ -24,8 +24,9 @@ from tnlpad.records.scores import read_data_file
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.config import RunConfig, from_json
 from tnlpad.runs.folds import Ensemble
-from tnlpad.runs.own_data import ENCODER_FOLDER, PROJECTION_FOLDER, is_encoded
+from tnlpad.runs.own_data import is_encoded
 from tnlpad.runs.prepare import build_network
+from tnlpad.runs.saved_samples import ENCODER_FOLDER, PROJECTION_FOLDER
 
 Shape = tuple[int, ...]  # channels × height × width, or the number of features
 

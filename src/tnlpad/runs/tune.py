@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tnlpad.data.own import DataShape, OwnDataset
+from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig, configure
-from tnlpad.runs.own_data import AnyBackbone
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
 from tnlpad.types import ProtocolName

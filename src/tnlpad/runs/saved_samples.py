@@ -1,0 +1,143 @@
+"""Save which samples a run is on, where they lie and what encodes them; keep samples that a program holds in memory."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnlpad.atomic_files import replacing
+from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.dataset import Encoded
+from tnlpad.data.own.objects import arrow_table
+from tnlpad.features.backbone import Backbone
+from tnlpad.records.scores import read_data_file, read_samples, write_samples
+from tnlpad.runs.choose_backbone import AnyBackbone
+from tnlpad.runs.own_data import trainable_parts
+from tnlpad.runs.prepare import Data
+
+ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's folder
+
+
+def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbone | None = None) -> None:
+    """Write the samples of a run, their paths and what encodes them into its folder."""
+    if data.encoder is not None:
+        data.encoder.to_files(folder / ENCODER_FOLDER)
+    if data.projection is not None:
+        data.projection.to_files(folder / PROJECTION_FOLDER)
+    rows, test_rows = trainable_parts(own)
+    order = [*rows.tolist(), *test_rows.tolist()]
+    labels = [*data.noisy.given.tolist(), *own.labels[test_rows].tolist()]
+    parts = np.full(len(order), "test", dtype=object)
+    parts[data.parts.train], parts[data.parts.validation] = "train", "validation"
+    paths = own.paths
+    columns: dict[str, Sequence[Any]] = {
+        "id": [own.ids[row] for row in order],
+        "path": [_absolute(paths[row]) for row in order],
+        "label": labels,
+        "label_name": [own.class_names[label] for label in labels],
+        "part": parts.tolist(),
+    }
+    about = {
+        **_location(own),
+        "fingerprint": own.shape.fingerprint,
+        "kind": own.kind,
+        "class_names": list(own.class_names),
+        "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
+        **_origin(backbone),
+    }
+    write_samples(folder, columns, about)
+
+
+def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
+    """Update the paths in a finished run's folder if its data or the weights of its backbone were moved."""
+    about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
+    if about | location != about:
+        samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
+        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | location)
+
+
+def _location(own: OwnDataset) -> dict[str, Any]:
+    """Return the facts about data that their fingerprint does not cover."""
+    return {
+        "path": _absolute(str(own.source)),
+        "images": _absolute(str(own.images_folder)) if own.images_folder is not None else None,
+        "label_column": own.label_column,
+        "ignored": list(own.ignored),
+        "columns": list(own.columns),
+        "categories": None if own.categories is None else list(own.categories),
+        "text_column": own.text_column,
+        "group_column": own.group_column,
+        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
+    }
+
+
+def _origin(backbone: AnyBackbone | None) -> dict[str, Any]:
+    """Return what finds a backbone again: its name or folder, and the file of its weights if the user named one."""
+    if backbone is None:
+        return {"backbone": None}
+    name = os.path.abspath(backbone.name) if os.path.isdir(backbone.name) else backbone.name
+    file = backbone.file if isinstance(backbone, Backbone) else None
+    return {"backbone": name, "backbone_weights": None if file is None else os.path.abspath(file)}
+
+
+def _absolute(path: str | None) -> str | None:
+    return os.path.abspath(path) if path is not None else None
+
+
+def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
+    """Save samples that a program holds in memory, so that commands can open a run's data again.
+
+    The file, or folder of Parquet files for encoded images, is named by the content and read by `open_dataset`.
+    """
+    path = out / own.shape.name
+    out.mkdir(parents=True, exist_ok=True)
+    if own.files is not None:
+        _write_images(own, own.files, path)
+        return replace(own, source=path)
+    if own.texts is not None or own.table is not None:
+        _write_rows(own, path)
+        categories = None if own.table is None else own.table.category_columns
+        text = None if own.texts is None else own.text_column or "text"
+        return replace(own, source=path, text_column=text, categories=categories)
+    path = path.with_name(f"{path.name}.npz")
+    arrays: dict[str, Any] = {"images": own.images}
+    if own.features is not None:
+        arrays = {"features": own.features, "columns": np.array(own.columns)}
+    arrays |= {"labels": own.labels, "ids": np.array(own.ids), "class_names": np.array(own.class_names)}
+    arrays |= {"split": np.array(own.parts)} if own.parts is not None else {}
+    if not path.exists():
+        with replacing(path) as file:
+            np.savez(file, **arrays)
+    return replace(own, source=path)
+
+
+def _write_rows(own: OwnDataset, folder: Path) -> None:
+    """Write texts or rows of a table as a Parquet file in a folder."""
+    import pyarrow.parquet as pq
+
+    folder.mkdir(exist_ok=True)
+    if not (folder / "data.parquet").exists():
+        with replacing(folder / "data.parquet") as file:
+            pq.write_table(arrow_table(own), file)
+
+
+def _write_images(own: OwnDataset, files: Sequence[Encoded], folder: Path) -> None:
+    """Write a Parquet file for each part, in the format of the Hugging Face Hub."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(exist_ok=True)
+    features = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
+    for part in dict.fromkeys(own.parts or ("train",)):
+        if (folder / f"{part}.parquet").exists():
+            continue
+        rows = own.indices(part)
+        content = [each if isinstance(each := files[row], bytes) else Path(each).read_bytes() for row in rows]
+        columns = {"id": [own.ids[row] for row in rows], "image": content, "label": own.labels[rows]}
+        table = pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(features)})
+        with replacing(folder / f"{part}.parquet") as file:
+            pq.write_table(table, file)
