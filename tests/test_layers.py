@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "grid": PARTS | {"runs", "paper_figures"},
     "suspects": SHARED | {"records", "data"},
     "report": {"records", "paper", "atomic_files"},
-    "integrations": {"core"},
+    "integrations": {"core", "records", "training", "runs", "suspects"},
     "fitting": SHARED | {"records", "data", "features", "runs", "suspects", "networks", "training"},
     "cli": PARTS | {"runs", "grid", "paper_figures", "suspects", "report", "integrations"},
     "__main__": {"cli"},

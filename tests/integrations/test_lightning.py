@@ -7,11 +7,13 @@ from copy import deepcopy
 from functools import partial
 from importlib import import_module
 
+import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from tnlpad import Decomposition, parameter_groups
 
@@ -110,11 +112,14 @@ class Classifier(lightning.LightningModule):
         return self.network(batch[0])
 
 
-def trainer(folder, *callbacks, epochs=EPOCHS, **options):
+def trainer(folder, *callbacks, epochs=EPOCHS, judge=False, **options):
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
     options = {"num_sanity_val_steps": 0, "enable_checkpointing": bool(callbacks), **quiet, **options}
     return lightning.Trainer(
-        default_root_dir=folder, max_epochs=epochs, callbacks=[*callbacks, DecompositionCallback()], **options
+        default_root_dir=folder,
+        max_epochs=epochs,
+        callbacks=[*callbacks, DecompositionCallback(judge=judge)],
+        **options,
     )
 
 
@@ -332,6 +337,95 @@ def test_one_callback_serves_a_second_run(tmp_path):
 class WithoutOptimizers(Classifier):
     def configure_optimizers(self):
         return []
+
+
+def callback_of(run):
+    return next(each for each in run.callbacks if isinstance(each, DecompositionCallback))
+
+
+def with_network(module, batch):
+    return module.network(batch[0]), batch[1]
+
+
+def test_judging_changes_no_other_number(tmp_path):
+    plain, judged = Classifier(), Classifier()
+    for module, judge in ((plain, False), (judged, with_network)):
+        torch.manual_seed(3)
+        shuffled = DataLoader(batches(), batch_size=None, shuffle=True)
+        run = trainer(tmp_path, judge=judge)
+        run.fit(module, shuffled)
+    assert_same(plain.state_dict(), judged.state_dict())
+    means = callback_of(run)._judged
+    assert means.epochs == EPOCHS
+    assert torch.equal(means.labels, torch.cat([labels for _, labels in batches()]))
+
+
+class Digits(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.network = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 10))
+
+    def configure_optimizers(self):
+        return Decomposition(parameter_groups(self), torch.optim.SGD, lr=0.05, momentum=0.9, c1=1e-4, c2=0.3)
+
+    def training_step(self, batch, index):
+        return F.cross_entropy(self(batch[0]), batch[1])
+
+    def forward(self, samples):
+        return self.network(samples)
+
+
+def test_suspects_are_labels_that_are_learnt_late(tmp_path):
+    """The order is as good as that of out-of-fold predictions here; on harder data it is worse (docs/suspects.md)."""
+    pixels, clean = load_digits(return_X_y=True)
+    random = np.random.default_rng(0)
+    wrong = random.random(len(clean)) < 0.2
+    given = np.where(wrong, (clean + random.integers(1, 10, len(clean))) % 10, clean)
+    data = TensorDataset(torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(given))
+    run = trainer(tmp_path, epochs=4, judge=True)
+    run.fit(Digits(), DataLoader(data, 64, shuffle=True))
+    found = callback_of(run).suspects
+    rows = [each.index for each in found]
+    assert np.mean(wrong[rows]) > 0.85
+    assert wrong[rows].sum() > 0.9 * wrong.sum()
+    assert [each.rank for each in found] == list(range(1, len(found) + 1))
+    assert all(each.given == given[each.index] for each in found)
+    assert np.mean([each.suggested == clean[each.index] for each in found if wrong[each.index]]) > 0.9
+    assert max(each.confidence for each in found) < 0.5
+    assert "of 4 epochs" in found[0].why
+
+
+def test_suspects_need_judged_epochs(tmp_path):
+    with pytest.raises(RuntimeError, match="judge=True"):
+        _ = DecompositionCallback().suspects
+    with pytest.raises(RuntimeError, match="end of each epoch"):
+        _ = DecompositionCallback(judge=True).suspects
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(batches())
+
+
+@pytest.mark.parametrize(
+    ("data", "judge", "said"),
+    [
+        (lambda: DataLoader(Stream(), batch_size=None), with_network, "with a length and indices"),
+        (lambda: {"a": loader()}, with_network, "not those of a dict"),
+        (loader, lambda module, batch: (batch[1].float(), batch[1]), r"shape \(8,\)"),
+        (loader, lambda module, batch: (module.network(batch[0]), batch[1].float()), "torch.float32"),
+        (loader, lambda module, batch: (module.network(batch[0]), batch[1] + 2), "Labels range from 2 to 4.* 3 logits"),
+        (lambda: DataLoader([{"x": 1}], batch_size=None), True, "not a dict"),
+    ],
+)
+def test_samples_that_cannot_be_judged_are_an_error(tmp_path, data, judge, said):
+    class Any(Classifier):
+        def training_step(self, batch, index):
+            return super().training_step(batch, index) if isinstance(batch, list) else None
+
+    with pytest.raises(RuntimeError, match=said):
+        trainer(tmp_path, epochs=1, judge=judge).fit(Any(), data())
 
 
 def test_a_missing_decomposition_is_an_error(tmp_path):

@@ -18,6 +18,7 @@ from torch import nn
 
 from tnlpad.integrations import sklearn as module
 from tnlpad.integrations.sklearn import TnlpadClassifier
+from tnlpad.runs.folds import divide
 
 
 @parametrize_with_checks([TnlpadClassifier()])
@@ -103,6 +104,61 @@ def test_cleanlab_finds_the_wrong_labels_with_it():
     assert (learner.predict(features) == clean).mean() > 0.95
 
 
+def test_suspects_are_judged_out_of_fold():
+    train, given, _, _ = digits(wrong=0.2)
+    _, _, clean, _ = train_test_split(
+        *load_digits(return_X_y=True), train_size=900, random_state=0, stratify=load_digits().target
+    )
+    quick = {"epochs": 10, "learning_rate": 0.03, "random_state": 0}
+    classifier = TnlpadClassifier(folds=3, **quick).fit(train, np.array([f"d{label}" for label in given]))
+    rows, wrong = [each.index for each in classifier.suspects], given != clean
+    assert wrong[rows].mean() > 0.9
+    assert wrong[rows].sum() > 0.8 * wrong.sum()
+    low, high = classifier.found_.noise_rate_interval
+    assert low <= wrong.mean() <= high
+    first = classifier.suspects[0]
+    assert (first.given_name, first.suggested_name) == (f"d{given[first.index]}", f"d{clean[first.index]}")
+    # What ships is the same network.
+    alone = TnlpadClassifier(**quick).fit(train, given)
+    assert np.array_equal(alone.predict_proba(train), classifier.predict_proba(train))
+    assert len(pickle.loads(pickle.dumps(classifier)).suspects) == len(rows)
+
+
+def test_suspects_of_texts_in_a_pipeline():
+    """A sparse matrix; of the same text with different labels, no copy is judged by a network that saw the other."""
+    subjects = {"sport": "goal match team coach", "food": "bread soup salt oven"}
+    texts = [f"{subjects[name]} {number}" for number in range(60) for name in subjects]
+    labels = [name for _ in range(60) for name in subjects]
+    texts += [texts[0]] * 3
+    labels += ["food", "sport", "sport"]
+    pipeline = make_pipeline(TfidfVectorizer(), TnlpadClassifier(epochs=15, folds=4, random_state=0)).fit(texts, labels)
+    assert [each.index for each in pipeline[-1].suspects] == [120]
+
+
+def test_copies_of_a_sample_stay_in_one_fold(monkeypatch):
+    folds = []
+    monkeypatch.setattr(module, "divide", lambda *words: folds.append(divide(*words)) or folds[-1])
+    features, given, _ = blobs(60)
+    features[30:] = features[:30]
+    for samples in (features, csr_matrix(features)):
+        TnlpadClassifier(epochs=1, folds=3, random_state=0).fit(samples, given)
+        (fold,) = folds.pop()
+        assert (fold[:30] == fold[30:]).all()
+
+
+def test_suspects_need_folds():
+    features, given, _ = blobs()
+    classifier = TnlpadClassifier(epochs=1, folds=2, random_state=0).fit(features, given)
+    assert hasattr(classifier, "suspects")
+    classifier.set_params(folds=0).fit(features, given)
+    with pytest.raises(AttributeError, match="folds=0"):
+        _ = classifier.suspects
+    with pytest.raises(ValueError, match="folds=1"):
+        TnlpadClassifier(folds=1).fit(features, given)
+    with pytest.raises(ValueError, match="folds=400"):
+        TnlpadClassifier(epochs=1, folds=400).fit(features, given)
+
+
 def small_convolution(shape, num_classes):
     channels, height, width = shape
     return nn.Sequential(
@@ -185,6 +241,7 @@ def test_the_defaults():
         "epochs": 60,
         "batch_size": 64,
         "validation_fraction": 0.1,
+        "folds": 0,
         "device": "cpu",
         "random_state": None,
     }

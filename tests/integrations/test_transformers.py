@@ -81,7 +81,7 @@ class Watch(TrainerCallback):
         return torch.equal(model.get_parameter(WEIGHT), optimizer.optimizer.sigma_state_dict(model)[WEIGHT])
 
 
-def trainer(folder, optimizer=decomposition, data=None, watch=None, **options):
+def trainer(folder, optimizer=decomposition, data=None, watch=None, judge=False, **options):
     arguments = TrainingArguments(
         output_dir=str(folder),
         use_cpu=True,
@@ -98,7 +98,7 @@ def trainer(folder, optimizer=decomposition, data=None, watch=None, **options):
         train_dataset=data or texts(),
         eval_dataset=texts(),
         optimizers=(optimizer(model), None),
-        callbacks=[DecompositionCallback(), *([watch] if watch else [])],
+        callbacks=[DecompositionCallback(judge=judge), *([watch] if watch else [])],
     )
 
 
@@ -232,6 +232,51 @@ def test_a_model_saved_alone_is_not_resumed_from(tmp_path):
     trainer(tmp_path, **options).train()
     with pytest.raises(RuntimeError, match=f"step {STEPS} without the optimizer's state"):
         trainer(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{STEPS}"))
+
+
+def callback_of(run):
+    return next(each for each in run.callback_handler.callbacks if isinstance(each, DecompositionCallback))
+
+
+def test_judging_changes_no_other_number(tmp_path):
+    plain = trainer(tmp_path)
+    plain.train()
+    judged = trainer(tmp_path, judge=True)
+    judged.train()
+    assert_same(plain.model.state_dict(), judged.model.state_dict())
+    means = callback_of(judged)._judged
+    assert (means.epochs, means.labels.tolist()) == (3, [sample["labels"] for sample in texts()])
+
+
+def test_suspects_are_labels_that_are_learnt_late(tmp_path):
+    generator = torch.Generator().manual_seed(4)
+    tokens = torch.randint(30, (120, 8), generator=generator)
+    clean = tokens[:, 0] % 3
+    tokens[:, 1:4] = tokens[:, :1]  # a clear sign of the class
+    wrong = torch.rand(120, generator=generator) < 0.2
+    given = torch.where(wrong, (clean + 1) % 3, clean)
+    data = [{"input_ids": row, "labels": int(label)} for row, label in zip(tokens, given, strict=True)]
+    run = trainer(tmp_path, data=data, judge=True, num_train_epochs=4)
+    run.train()
+    found = callback_of(run).suspects
+    rows = [each.index for each in found]
+    assert wrong[rows].float().mean() > 0.8
+    assert wrong[rows].sum() > 0.8 * wrong.sum()
+    assert found[0].given_name == f"LABEL_{found[0].given}"
+    assert max(each.confidence for each in found) < 0.5
+
+
+def test_samples_that_cannot_be_judged_are_an_error(tmp_path):
+    with pytest.raises(RuntimeError, match="with a length and indices"):
+        trainer(tmp_path, data=Endless(), judge=True, max_steps=1).train()
+    several = [{**sample, "labels": torch.eye(3)[sample["labels"]]} for sample in texts()]  # labels that do not exclude
+    with pytest.raises(RuntimeError, match=r"labels \(8, 3\) and torch.float32"):
+        trainer(tmp_path, data=several, judge=True, max_steps=1).train()
+
+
+def test_suspects_need_judging():
+    with pytest.raises(RuntimeError, match="judge=True"):
+        _ = DecompositionCallback().suspects
 
 
 def test_another_optimizer_is_refused(tmp_path):

@@ -14,6 +14,8 @@ noisy held-out labels over several tables (`benchmarks/own_defaults.py`).
 Sparse matrices, such as those of scikit-learn's text vectorisers, are divided by one number, their typical spread,
 and stay sparse except for one batch at a time. Standardising each column would give rare words the largest values.
 
+With `folds=5`, `suspects` lists the labels that are probably wrong, each judged by networks that never saw it.
+
 There is no `sample_weight`. scikit-learn requires that a weight of two equals passing the sample twice, which training
 on random batches cannot guarantee.
 """
@@ -39,6 +41,9 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.split import parameter_groups
+from tnlpad.runs.folds import belonging_together, divide
+from tnlpad.suspects.from_probabilities import Found, find_suspects
+from tnlpad.suspects.listing import Suspect
 
 Module = Callable[[tuple[int, ...], int], nn.Module]
 
@@ -102,6 +107,8 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         epochs, batch_size: Number of epochs, and of samples per batch.
         validation_fraction: Share of the samples held out to select the epoch. If these would be fewer than 20, all
             samples are trained on and the last epoch is kept.
+        folds: Number of folds for `suspects`. Each costs one more training, on the samples of the other folds; exact
+            and, of dense features, near duplicates stay in one fold. 0 trains none.
         device: Device to train and predict on, such as "cpu" or "cuda".
         random_state: Seed or generator, as in scikit-learn.
 
@@ -110,6 +117,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         module_: The trained network, with σ as its weights. It expects standardised features.
         mean_, scale_: Mean and scale of the features in training; for a sparse matrix, zeros and one number.
         epoch_: The selected epoch, 1-based.
+        found_: With `folds`, what `tnlpad.find_suspects` returns: suspects, noise rate, caution. Otherwise None.
     """
 
     def __init__(
@@ -125,6 +133,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         epochs: int = 60,
         batch_size: int = 64,
         validation_fraction: float = 0.1,
+        folds: int = 0,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -138,6 +147,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.validation_fraction = validation_fraction
+        self.folds = folds
         self.device = device
         self.random_state = random_state
 
@@ -149,13 +159,22 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         self.mean_, self.scale_ = _sparse_scale(X) if issparse(X) else _mean_and_scale(X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with _seeded(seed, torch.device(self.device)):
-            network = self._network().to(self.device)
-            data = _Data(self._standardised(X), torch.from_numpy(labels).to(self.device), *self._split(labels, seed))
-            self.epoch_, sigma = self._train(network, data)
-        network.load_state_dict(sigma)
-        self.module_ = network.eval()
+        samples = self._standardised(X)
+        self.module_, self.epoch_ = self._fitted(samples, labels, np.arange(len(labels)), seed)
+        self.found_ = self._judged_out_of_fold(samples, labels, seed) if self.folds else None
         return self
+
+    @property
+    def suspects(self) -> list[Suspect]:
+        """Labels that are more likely wrong than right, the most suspicious first; an index is a row of X.
+
+        Each label was judged by networks that never saw it. None is listed if these know too little; `found_.caution`
+        says so. Needs `folds`.
+        """
+        check_is_fitted(self)
+        if self.found_ is None:
+            raise AttributeError(f"folds={self.folds}: no label was judged. Fit with folds=5.")
+        return self.found_.suspects
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, in the order of `classes_`."""
@@ -164,10 +183,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
         if X.shape[1:] != self.mean_.shape:
             raise ValueError(f"Samples have shape {X.shape[1:]}, but training samples had {self.mean_.shape}.")
         samples = self._standardised(X)
-        with torch.inference_mode():
-            logits = [self.module_(samples[batch]) for batch in torch.arange(len(samples)).split(PREDICTION_BATCH)]
-            probabilities: np.ndarray = torch.cat(logits).softmax(1).cpu().numpy()
-        return probabilities
+        return _probabilities(self.module_, samples, np.arange(len(samples)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each sample."""
@@ -188,6 +204,8 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"{name}={getattr(self, name)!r}: must be at least 1.")
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction={self.validation_fraction!r}: must lie in [0, 1).")
+        if self.folds < 0 or self.folds == 1:
+            raise ValueError(f"folds={self.folds!r}: must be 0, or at least 2.")
 
     def _standardised(self, X: Any) -> "Tensor | _SparseSamples":
         if issparse(X) and not self.mean_.any():
@@ -196,18 +214,39 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             X = X.toarray()
         return torch.from_numpy(((X - self.mean_) / self.scale_).astype(np.float32)).to(self.device)
 
-    def _split(self, labels: np.ndarray, seed: int) -> tuple[Tensor, Tensor]:
+    def _fitted(
+        self, samples: "Tensor | _SparseSamples", labels: np.ndarray, rows: np.ndarray, seed: int
+    ) -> tuple[nn.Module, int]:
+        """Train on these rows; return the network with σ as its weights, and the selected epoch."""
+        train, validation = (torch.from_numpy(rows[part]).to(self.device) for part in self._split(labels[rows], seed))
+        with _seeded(seed, torch.device(self.device)):
+            network = self._network().to(self.device)
+            data = _Data(samples, torch.from_numpy(labels).to(self.device), train, validation)
+            epoch, sigma = self._train(network, data)
+        network.load_state_dict(sigma)
+        return network.eval(), epoch
+
+    def _judged_out_of_fold(self, samples: "Tensor | _SparseSamples", labels: np.ndarray, seed: int) -> Found:
+        (fold,) = divide(labels, self.folds, 1, np.random.default_rng(seed), _together(samples))
+        probabilities = np.empty((len(labels), len(self.classes_)), dtype=np.float32)
+        for number in range(self.folds):
+            rows = np.flatnonzero(fold == number)
+            network, _ = self._fitted(samples, labels, np.flatnonzero(fold != number), seed + 1 + number)
+            probabilities[rows] = _probabilities(network, samples, rows)
+        names = [str(name) for name in self.classes_]
+        return find_suspects([names[label] for label in labels], probabilities=probabilities, classes=names)
+
+    def _split(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices of the training and the validation samples."""
         every, count = np.arange(len(labels)), int(self.validation_fraction * len(labels))
         if count < MIN_VALIDATION_SAMPLES:
-            train, validation = every, every[:0]
-        else:
-            # Stratified, unless a class has too few samples or there are too many classes.
-            stratified = np.bincount(labels).min() > 1 and len(self.classes_) <= min(count, len(labels) - count)
-            train, validation = train_test_split(
-                every, test_size=count, random_state=seed, stratify=labels if stratified else None
-            )
-        return torch.from_numpy(train).to(self.device), torch.from_numpy(validation).to(self.device)
+            return every, every[:0]
+        # Stratified, unless a class has too few samples or there are too many classes.
+        stratified = np.bincount(labels).min() > 1 and len(self.classes_) <= min(count, len(labels) - count)
+        train, validation = train_test_split(
+            every, test_size=count, random_state=seed, stratify=labels if stratified else None
+        )
+        return train, validation
 
     def _network(self) -> nn.Module:
         shape, num_classes = self.mean_.shape, len(self.classes_)
@@ -251,6 +290,24 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             if found > best or not len(data.validation):
                 best, chosen, sigma = found, epoch, optimizer.sigma_state_dict(network)
         return chosen, sigma
+
+
+@torch.inference_mode()
+def _probabilities(network: nn.Module, samples: "Tensor | _SparseSamples", rows: np.ndarray) -> np.ndarray:
+    logits = [network(samples[batch]) for batch in torch.from_numpy(rows).split(PREDICTION_BATCH)]
+    probabilities: np.ndarray = torch.cat(logits).softmax(1).cpu().numpy()
+    return probabilities
+
+
+def _together(samples: "Tensor | _SparseSamples") -> np.ndarray:
+    """Number the samples so that duplicates have the same number."""
+    if isinstance(samples, _SparseSamples):
+        matrix = samples.matrix.sorted_indices()
+        parts = [slice(*ends) for ends in pairwise(matrix.indptr)]
+        digests = [matrix.indices[part].tobytes() + matrix.data[part].tobytes() for part in parts]
+        return belonging_together(np.empty((len(samples), 0), dtype=np.float32), digests)
+    rows = samples.cpu().numpy().reshape(len(samples), -1)
+    return belonging_together(rows, [row.tobytes() for row in rows])
 
 
 def _mean_and_scale(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
