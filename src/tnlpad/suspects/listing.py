@@ -293,8 +293,8 @@ def rate_sentences(estimate: Estimate, audit: str | None = "tnlpad audit RUN") -
     else:
         shown = f"Estimated share of wrong labels: {share}."
         hidden = (
-            "Errors that the network learnt as if they were right, such as those of a rule, cannot be seen in the "
-            "data, and classes that look alike count as errors."
+            "Errors that the network has learnt, such as those of a rule, do not show, and classes that look alike may "
+            "count as errors."
         )
     return shown, f"{hidden} To measure all errors, check a random sample{'.' if audit is None else f': {audit}'}"
 
