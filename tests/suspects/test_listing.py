@@ -256,7 +256,7 @@ def test_an_audit_gives_the_rate_and_the_confidences_of_a_run(tmp_path):
     assert "by the 100 that you checked" in verdict(after)
     np.testing.assert_array_equal((after.ranking.confidence > 0.5)[rows], wrong[rows])
     first = after.suspects()[0]
-    assert first.why.startswith("You checked this label: it is “")
+    assert first.why == f"You checked this label: it is “{first.suggested_name}”."
     assert after.ranking.suspects == (after.ranking.confidence >= SUSPECT_FROM).sum() == len(after.suspects())
     assert wrong[after.ranking.order[: after.ranking.suspects]].mean() > 0.9
     # A second audit starts from the network's confidences, and not from those of the first.

@@ -86,13 +86,18 @@ class Ranking:
         """
         place = {name: row for row, name in enumerate(ids)}
         decisions = {place[name]: label for name, label in audit.review.items() if name in place}
+        checked = replace(self.evidence, suggested=self.evidence.suggested.copy())
+        for row, label in decisions.items():
+            if label in audit.class_names and audit.class_names.index(label) != checked.given[row]:
+                checked.suggested[row] = audit.class_names.index(label)
         if self.weakness is not None and audit.rate.share.width > MAX_WIDTH:
-            return replace(self, decisions=decisions)
+            return replace(self, evidence=checked, decisions=decisions)
         wrong = audit.confidence(ids, self.confidence)
         order: Index = self.order[np.argsort(-wrong[self.order], kind="stable")]
         share = audit.rate.share
         return replace(
             self,
+            evidence=checked,
             estimate=replace(
                 self.estimate,
                 noise_rate=share.estimate,
