@@ -55,12 +55,12 @@ class TrainedLabels:
             )
         self.epochs += 1
 
-    def suspects(self, class_names: Sequence[str] | None = None) -> list[Suspect]:
-        """List the labels that the mean prediction contradicts, the most suspicious first."""
+    def scores(self, class_names: Sequence[str] | None = None) -> SampleScores:
+        """Return the mean probabilities, and how often the given label was predicted."""
         if self.epochs == 0:
             raise RuntimeError("There are no suspects yet. The samples are judged at the end of each epoch.")
         count, classes = self.probabilities.shape
-        scores = SampleScores(
+        return SampleScores(
             columns={
                 "index": np.arange(count),
                 "part": np.full(count, "train", dtype=object),
@@ -72,10 +72,14 @@ class TrainedLabels:
             views=("sigma",),
             facts={"epochs_until_chosen": self.epochs},
         )
-        names = SampleNames(ids=[str(row) for row in range(count)], paths=[None] * count)
+
+    def suspects(self, class_names: Sequence[str] | None = None) -> list[Suspect]:
+        """List the labels that the mean prediction contradicts, the most suspicious first."""
+        scores = self.scores(class_names)
+        names = SampleNames(ids=[str(row) for row in range(len(scores))], paths=[None] * len(scores))
         ranking = rank(scores).without_estimates(TRAINED_ON)
         contradicted = ranking.evidence.suggested_probability > ranking.evidence.given_probability
-        listed = (each for each in suspects(ranking, scores, names, count) if contradicted[each.index])
+        listed = (each for each in suspects(ranking, scores, names, len(scores)) if contradicted[each.index])
         return [replace(each, rank=number) for number, each in enumerate(listed, start=1)]
 
 
