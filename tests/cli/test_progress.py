@@ -5,16 +5,8 @@ import pytest
 from rich.console import Console
 
 import tnlpad.cli.progress as progress
-from tnlpad.cli.progress import (
-    Tally,
-    duration,
-    ended_line,
-    epoch_line,
-    grid_progress,
-    machine_time,
-    run_progress,
-    status_line,
-)
+from tnlpad.cli.grid_progress import Tally, ended_line, grid_progress
+from tnlpad.cli.progress import duration, epoch_line, machine_time, run_progress, status_line
 from tnlpad.grid.grid import Ended, Failure
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure

@@ -215,7 +215,7 @@ def carry_out(plan: Plan, where: Where) -> "dict[str, Failure]":
 
 
 def _run(seen: "Sequence[PlannedStatus]", where: Where) -> "dict[str, Failure]":
-    from tnlpad.cli.progress import grid_progress
+    from tnlpad.cli.grid_progress import grid_progress
     from tnlpad.grid.grid import Failure, run_grid
     from tnlpad.grid.reproduce import left_to_run
 
