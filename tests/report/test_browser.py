@@ -61,7 +61,7 @@ def test_nothing_else_is_loaded(page, written):
 def test_every_table_and_figure_is_there_and_has_a_size(page, written):
     shown = page.run("[...document.querySelectorAll('section')].map(each => each.getAttribute('aria-labelledby'))")
     tables = [table.name for table in written.contents.tables if table.filled]
-    wanted = ["overview", *tables, "selection", "figures", "datasets", "reading"]
+    wanted = ["overview", "headline", *tables, "selection", "figures", "datasets", "reading"]
     assert [name for name in wanted if name not in shown] == []
     headings = page.run("[...document.querySelectorAll('h2')].map(each => each.textContent)")
     assert all(table.title in headings for table in written.contents.tables if table.filled)
@@ -80,7 +80,14 @@ def test_every_table_and_figure_is_there_and_has_a_size(page, written):
     assert len(figures) == drawn + 2 * columns
     kept = len(written.contents.selection)
     assert kept == 1
-    assert len(sizes) - len(figures) == 1 + overviews + columns + kept + 1  # what is here, and the datasets
+    folded = sum(
+        bool(matrix.filled and matrix.empty_lines)
+        for table in written.contents.tables
+        if len(blocks(table)) > 1
+        for matrix in matrices(table)
+    )
+    # Also: what is here, TNLPAD next to standard training, and the datasets.
+    assert len(sizes) - len(figures) == 2 + overviews + folded + columns + kept + 1
     assert all(width > 100 and height > 40 for _, width, height in sizes)
     for figure in written.contents.figures:
         assert page.run(f"!!document.getElementById('figure-{figure.name}')"), figure.name

@@ -108,7 +108,7 @@ def test_a_row_says_everything(table):
     assert "Unless noted: bfloat16, compiled." in text
     # 2·√(0.1414²/2 + 0.07²/5) = 0.2096
     assert (
-        "| TNLPAD | 99.00 ± 0.14 (epoch 4) | 97.00 ± 0.00 | 25.00 ± 0.00 | 2 of 5 | 99.02 ± 0.07 (n 5) | −0.02 | "
+        "| TNLPAD | **99.00 ± 0.14** (epoch 4) | 97.00 ± 0.00 | 25.00 ± 0.00 | 2 of 5 | 99.02 ± 0.07 (n 5) | −0.02 | "
         "yes: 0.02 ≤ 0.21 |"
     ) in text
     assert "| TNLPAD (float32) | 95.00 (epoch 4) |" in text
@@ -117,8 +117,12 @@ def test_a_row_says_everything(table):
 
 def test_empty_cells_have_a_command(table):
     text = markdown(table)
-    command = "tnlpad reproduce simulated --only mnist/symmetric-0.2 --methods cdr"
-    assert f"| CDR | `{command}` |" in text
+    assert "| CDR |" in text  # published numbers, folded
+    assert "--only mnist --methods coteaching,coteaching_plus,jocor,sigua,cnlcu,adacorr,cdr`" in text
+    assert "Without runs: `tnlpad reproduce simulated --only mnist/symmetric-0.2 --methods coteaching," in text
+    assert text.count("<details>") == text.count("</details>") == 3  # methods, the column, other columns
+    assert text.index("<details>") < text.index("| CDR |")
+    assert "· |" not in text[text.index("<details>") :]
     assert "- CIFAR-100, instance 40\u00a0%: `tnlpad reproduce simulated --only cifar100/instance-0.4`" in text
     assert "No runs yet: run `tnlpad reproduce high_noise`." in markdown(table_results("high_noise", []))
 
@@ -126,11 +130,45 @@ def test_empty_cells_have_a_command(table):
 def test_the_overview_has_the_papers_layout(table):
     lines = markdown(table).splitlines()
     heading = next(line for line in lines if line.startswith("| method | symmetric"))
-    assert heading.count("|") == 10
+    assert heading.endswith("| mean rank |")
+    assert heading.count("|") == 11
     line = next(line for line in lines if line.startswith("| TNLPAD | **"))
-    assert line.startswith("| TNLPAD | **99.00 ± 0.14** ≈<br>99.02 ± 0.07 | ·<br>98.84 ± 0.06 |")
-    variant = next(line for line in lines if line.startswith("| TNLPAD (float32) | **"))
-    assert variant == "| TNLPAD (float32) | **95.00** ?<br>99.02 ± 0.07 |  |  |  |  |  |  |  |"
+    assert line.startswith("| TNLPAD | **99.00 ± 0.14** (2) ≈<br>99.02 ± 0.07 | ·<br>98.84 ± 0.06 |")
+    assert line.endswith("| 1.0<br>1.0 |")
+    variant = next(line for line in lines if line.startswith("| TNLPAD (float32) | 95.00"))
+    assert variant == "| TNLPAD (float32) | 95.00 (1) ?<br>99.02 ± 0.07 |  |  |  |  |  |  |  |  |"
+    assert "| Standard | 98.00 (1) ?<br>98.95 ± 0.12 |" in "\n".join(lines)  # one seed: not bold, and no tie
+
+
+def test_the_best_of_a_column_is_bold_and_so_is_what_ties_with_it(tmp_path):
+    """Three common seeds: cdr differs from tnlpad by -0.1, 0.1, 0.0 points, standard by 2 in every seed."""
+    rows = {cell.row: cell for cell in COLUMN}
+    for seed, cdr in ((1, 0.979), (2, 0.991), (3, 0.985)):
+        write_run(tmp_path, rows["tnlpad"], seed, accuracy=0.98 + (seed - 1) * 0.01 - (seed == 3) * 0.015)
+        write_run(tmp_path, rows["cdr"], seed, accuracy=cdr - 0.0001)
+        write_run(tmp_path, rows["standard"], seed, accuracy=0.96 + seed / 10_000)
+    table = table_results("simulated", finished_records([tmp_path]))
+    matrix = matrices(table)[0]
+    assert matrix.best[0] == {("tnlpad", ""), ("cdr", "")}
+    assert not any(matrix.best[1:])
+    assert blocks(table)[0].best == matrix.best[0]
+    assert {row: rank.ours for (row, _), rank in matrix.ranks.items()} == {"tnlpad": 1, "cdr": 2, "standard": 3}
+    # In the paper: 99.02, 98.99 and 98.95.
+    assert {row: rank.published for (row, _), rank in matrix.ranks.items()} == {"tnlpad": 1, "cdr": 2, "standard": 3}
+
+
+def test_ranks_are_over_the_columns_that_all_methods_have(tmp_path):
+    for cell in cells("simulated"):
+        if cell.dataset == "mnist" and cell.row in ("standard", "tnlpad"):
+            better = (cell.row == "tnlpad") == (cell.column != "symmetric-0.4")
+            write_run(tmp_path, cell, 1, accuracy=0.95 if better else 0.9)
+    write_run(tmp_path, next(cell for cell in COLUMN if cell.row == "cdr"), 1, accuracy=0.85)
+    matrix = matrices(table_results("simulated", finished_records([tmp_path])))[0]
+    assert {(row, rank.ours, rank.columns) for (row, _), rank in matrix.ranks.items()} == {
+        ("tnlpad", 1.0, 1),
+        ("standard", 2.0, 1),
+        ("cdr", 3.0, 1),
+    }
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_heading(table, smoke):
@@ -141,10 +179,10 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_heading(table, smoke):
 
 def test_without_published_numbers_nothing_is_compared(smoke):
     text = markdown(smoke, level=2)
-    assert text.startswith("## Everything once, on digits")
+    assert text.startswith("## Everything once, on digits\n")
     assert "paper" not in text
-    assert "| TNLPAD | 90.00 ± 0.00 (epoch 4) | 80.00 ± 0.00 | 30.00 ± 0.00 | 2 |" in text
-    assert "| Standard | `tnlpad reproduce smoke --only digits/symmetric-0.4 --methods standard` |" in text
+    assert "| TNLPAD | **90.00 ± 0.00** (epoch 4) | 80.00 ± 0.00 | 30.00 ± 0.00 | 2 |" in text
+    assert "Without runs: `tnlpad reproduce smoke --only digits/symmetric-0.4 --methods standard`" in text
 
 
 # LaTeX
@@ -157,16 +195,16 @@ def latex(table):
 def test_latex_shows_ours_above_the_papers(table):
     text = latex(table)
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1  # of MNIST: the others have no runs
-    assert r"TNLPAD & 99.00 $\pm$ 0.14 $\approx$ & $\cdot$" in text
+    assert r"TNLPAD & \textbf{99.00 $\pm$ 0.14} (2) $\approx$ & $\cdot$" in text
     assert r" & {\scriptsize 99.02 $\pm$ 0.07} & {\scriptsize 98.84 $\pm$ 0.06}" in text
-    assert r"TNLPAD (float32) & 95.00 ? &  &  &" in text
+    assert r"TNLPAD (float32) & 95.00 (1) ? &  &  &" in text
     assert "symmetric 20~\\%" in text
 
 
 def test_every_line_of_latex_has_as_many_cells(table):
     body = re.search(r"\\begin\{tabular\}.*?\\end\{tabular\}", latex(table), re.DOTALL)[0]
     counts = {len(re.findall(r"(?<!\\)&", line)) for line in body.splitlines() if line.endswith(r"\\")}
-    assert counts == {8}
+    assert counts == {9}
 
 
 @pytest.mark.parametrize("name", TITLES)

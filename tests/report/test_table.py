@@ -35,7 +35,7 @@ def test_latex_puts_the_second_line_of_cells_into_a_row_of_small_type():
         r"\hline",
         r" & a\_b & c | d \\",
         r"\hline",
-        r"Standard & 99.0 $\pm$ 0.1 $\approx$ & $\cdot$ \\",
+        r"Standard & \textbf{99.0 $\pm$ 0.1} $\approx$ & $\cdot$ \\",
         r" & {\scriptsize 98.8} &  \\",
         r"CDR & 95.0 &  \\",
         r"\hline",

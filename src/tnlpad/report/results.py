@@ -96,6 +96,12 @@ class TableResults:
         return tuple(entry for entry in self.entries if entry.groups)
 
     @property
+    def published(self) -> tuple[Entry, ...]:
+        """The cells that the table itself has, with or without runs; rows of other methods are left out."""
+        own = {cell.name for cell in cells(self.name)}
+        return tuple(entry for entry in self.entries if entry.cell.name in own)
+
+    @property
     def comparisons(self) -> list[Comparison]:
         return comparisons(self.entries)
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from tnlpad import __version__
-from tnlpad.paper.cells import SMOKE
+from tnlpad.paper.cells import SMOKE, TABLES
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.records.store import RecordError
-from tnlpad.report import paper_tables, selection, studies, words
+from tnlpad.report import overview, paper_tables, selection, studies, words
 from tnlpad.report.drawings.panels import Drawing
 from tnlpad.report.figures import Series, curves, fitting
 from tnlpad.report.groups import Group, reported
+from tnlpad.report.overview import Lead
 from tnlpad.report.page import environment
+from tnlpad.report.paired import MIN_SEEDS
 from tnlpad.report.paper_tables import Block, blocks
 from tnlpad.report.results import MARKS, Comparison, TableResults, verdict
 from tnlpad.report.selection import Setting
@@ -50,6 +52,7 @@ class Contents:
     records: Sequence[FinishedRecord]
     problems: Sequence[Problem]  # records that were left out, and why
     tables: Sequence[TableResults]  # the paper's tables, with or without runs
+    leads: Sequence[Lead]  # comparisons of TNLPAD with other methods, seed by seed
     studies: Sequence[Study]  # runs outside these tables
     selection: Sequence[Setting]  # runs of methods that select samples
     figures: Sequence[FigureOnPage]
@@ -72,7 +75,10 @@ def results_page(contents: Contents) -> str:
         open_studies=sum(len(study.rows) for study in contents.studies) <= MAX_OPEN_ROWS,
         open_selection=sum(len(setting.rows) for setting in contents.selection) <= MAX_OPEN_ROWS,
         verdict=verdict(filled),
-        counts={table.name: _counts(table) for table in filled},
+        coverage=overview.coverage_text(contents.tables) if _whole(contents) else "",
+        counts={table.name: overview.counts(table) for table in contents.tables},
+        headline=overview.headline(contents.leads),
+        enough=[lead for lead in contents.leads if lead.paired.n >= MIN_SEEDS],
         facts=_facts(contents.records),
         warnings=[problem for problem in contents.problems if problem.kind in ("damaged", "conflicting")],
         notes=_notes(contents.problems),
@@ -83,6 +89,7 @@ def results_page(contents: Contents) -> str:
         anchor=_anchor,
         block_figures=_block_figures,
         count_marks=_count_marks,
+        overview=overview,
         study_figures=_study_figures,
         with_code=_with_code,
         marks=MARKS,
@@ -93,10 +100,9 @@ def results_page(contents: Contents) -> str:
     )
 
 
-def _counts(table: TableResults) -> dict[str, int]:
-    complete = sum(entry.complete for entry in table.entries)
-    marks = dict.fromkeys(MARKS, 0) | dict(_count_marks(table.comparisons))
-    return {"cells": len(table.entries), "filled": len(table.filled), "complete": complete, **marks}
+def _whole(contents: Contents) -> bool:
+    """Whether the page has every table of the paper."""
+    return {table.name for table in contents.tables} >= set(TABLES)
 
 
 def _count_marks(comparisons: Iterable[Comparison]) -> list[tuple[str, int]]:

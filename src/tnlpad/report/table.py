@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 LATEX_CHARACTERS = {
@@ -31,7 +32,7 @@ LATEX_CHARACTERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class StackedCell:
-    """A cell of two lines: a result with its mark, and the published number below. `bold` applies to Markdown."""
+    """A cell of two lines: a result with its mark, and the published number below; `bold` applies to the result."""
 
     text: str
     mark: str = ""
@@ -41,6 +42,12 @@ class StackedCell:
     @property
     def first_line(self) -> str:
         return f"{self.text} {self.mark}" if self.mark else self.text
+
+    @property
+    def latex(self) -> str:
+        """The first line as LaTeX."""
+        text = escape_latex(self.text)
+        return " ".join(filter(None, (rf"\textbf{{{text}}}" if self.bold else text, escape_latex(self.mark))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +88,7 @@ class Table:
         ]
         for row in self.rows:
             cells = [cell if isinstance(cell, StackedCell) else StackedCell(text=cell) for cell in row]
-            lines.append(_latex_row(escape_latex(cell.first_line) for cell in cells))
+            lines.append(_latex_row(cell.latex for cell in cells))
             if any(cell.below for cell in cells):
                 small = (rf"{{\scriptsize {escape_latex(cell.below)}}}" if cell.below else "" for cell in cells)
                 lines.append(_latex_row(small))
@@ -104,6 +111,11 @@ class TableFiles:
 def markdown_row(cells: Iterable[str | StackedCell]) -> str:
     """Return a line of a Markdown table."""
     return f"| {' | '.join(map(_markdown_cell, cells))} |"
+
+
+def folded(summary: str, body: str) -> str:
+    """Return Markdown that opens on a click, in renderers that allow HTML."""
+    return f"<details>\n<summary>{escape(summary)}</summary>\n\n{body.strip()}\n\n</details>\n"
 
 
 def latex_file(title: str, tables: Iterable[str], *comments: str) -> str:

@@ -1,7 +1,8 @@
 """Write a report: the page, every table as Markdown, CSV and LaTeX, every figure as SVG and PDF.
 
     index.html
-    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (other: runs outside the paper's tables;
+    tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (paired: TNLPAD with each method, seed by seed;
+                                                          other: runs outside the paper's tables;
                                                           selection: sample selection)
     figures/NAME.svg  figures/NAME.pdf
 
@@ -20,7 +21,7 @@ from tnlpad.atomic_files import write_by_rename
 from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.records.store import RecordError
-from tnlpad.report import selection, studies
+from tnlpad.report import overview, selection, studies
 from tnlpad.report.drawings import DRAWINGS
 from tnlpad.report.paper_tables import paper_table_files
 from tnlpad.report.results import TITLES, table_results
@@ -55,8 +56,8 @@ def write_report(
         out: The folder, which exists.
         records: The runs to report on.
         problems: Records that were left out; the page lists them.
-        tables: Paper's tables to write, with or without runs, and nothing else. By default: those with runs, a table of
-            all other runs, and one of sample selection.
+        tables: Paper's tables to write, with or without runs, and nothing else. By default: those with runs, paired
+            comparisons, a table of all other runs, and one of sample selection.
         datasets: Summary of the datasets.
         extras: Computed data by figure.
         command: The command that makes this report.
@@ -67,9 +68,12 @@ def write_report(
         results = [table for table in results if table.name != SMOKE or table.filled]
     others = [] if tables else studies.studies(records)
     selecting = [] if tables else selection.settings_with_selection(drawable)
+    compared = overview.leads(results)
     table_files = {table.name: paper_table_files(table) for table in results if table.filled or tables}
     if others:
         table_files[studies.NAME] = studies.studies_files(others)
+    if compared and not tables:
+        table_files[overview.NAME] = overview.paired_files(compared)
     if selecting:
         table_files[selection.NAME] = selection.selection_files(selecting)
     files = []
@@ -88,6 +92,7 @@ def write_report(
         records=records,
         problems=(*problems, *unreadable),
         tables=results,
+        leads=compared,
         studies=others,
         selection=selecting,
         figures=figures,
