@@ -155,10 +155,11 @@ def test_large_features_are_standardised_by_the_last_layer():
     features = torch.tensor([[100.0, 5.0, 1.0], [300.0, 5.0, 2.0], [200.0, 5.0, 3.0]])
     assert torch.equal(layer(features), torch.zeros(3, 2))
     layer.fit(features)
-    with torch.no_grad():
-        layer.weight.fill_(1.0)
-    # A constant feature stays finite.
-    torch.testing.assert_close(layer(features)[:, 0], torch.tensor([-2.0, 1.0, 1.0]))
+    torch.testing.assert_close(layer.mean, torch.tensor([200.0, 5.0, 2.0]))
+    # Features that hardly vary, or not at all, are not blown up: 0.3 times the root mean square of 100, 0 and 1.
+    torch.testing.assert_close(layer.std, torch.tensor([100.0, 17.3214, 17.3214]))
+    layer.fit(torch.ones(4, 3))
+    assert torch.equal(layer.std, torch.ones(3))
 
 
 def test_statistics_stay_and_scales_are_trained():

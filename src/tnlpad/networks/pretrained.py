@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tnlpad.networks.network import Network
 
 HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[a-z]+$")
-MIN_DEVIATION = 1e-3  # of a feature that is nearly the same in all samples
+MIN_DEVIATION = 0.3  # of a feature, relative to the root mean square of all
 OPTIONAL = "num_batches_tracked"  # a counter that older files do not have
 
 
@@ -108,9 +108,14 @@ class StandardisedLinear(nn.Linear):
 
     @torch.no_grad()
     def fit(self, features: Tensor) -> None:
-        """Take mean and standard deviation from the features of some samples."""
+        """Take mean and standard deviation from the features of some samples.
+
+        A feature that hardly varies in them is not scaled up to the others: it would multiply every later change.
+        """
+        deviation = features.std(0)
+        typical = float(deviation.square().mean().sqrt())
         self.mean.copy_(features.mean(0))
-        self.std.copy_(features.std(0).clamp(min=MIN_DEVIATION))
+        self.std.copy_(deviation.clamp(min=MIN_DEVIATION * typical if typical > 0 else 1.0))
 
 
 def head_name(network: nn.Module) -> str:
