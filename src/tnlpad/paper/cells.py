@@ -37,10 +37,10 @@ SMOKE = "smoke"
 SMOKE_TITLE = "Everything once, on digits"
 FIGURES = {
     "beta": "The strengths β1 and β2 over the epochs",
-    "c2_noise": "The best c2 grows with the noise rate",
+    "c2_noise": "Test accuracy by c2 and noise rate",
     "beta2_families": "Families of β2, and what they achieve",
     "tsne": "Test features during training",
-    "parameter_space": "Where σ and γ go",
+    "parameter_space": "Paths of w, σ and γ",
     "memorisation": "Wrong labels memorised over the epochs",
     "norms": "Norms of σ, γ and the gradient over the epochs",
 }

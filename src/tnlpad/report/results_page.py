@@ -37,6 +37,7 @@ class FigureOnPage:
     name: str
     drawing: Drawing
     findings: str
+    conclusion: str
     svg: Markup | None
 
     @property

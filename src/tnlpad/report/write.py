@@ -121,16 +121,18 @@ def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord
 def _figure(
     name: str, folder: Path, records: Sequence[FinishedRecord], extras: Mapping[str, Mapping[str, Any]]
 ) -> tuple[FigureOnPage, list[Path], Problem | None]:
-    drawing, figure, findings, problem = DRAWINGS[name], None, "", None
+    drawing, figure, findings, conclusion, problem = DRAWINGS[name], None, "", "", None
     try:
         figure = drawing.draw(records, extras)
-        findings = drawing.findings(records, extras) if figure is not None else ""
+        if figure is not None:
+            findings, conclusion = drawing.findings(records, extras), drawing.conclusion(records, extras)
     except (KeyError, TypeError, ValueError, IndexError) as error:  # data of another version, or edited by hand
         figure, reason = None, f"the figure {name} cannot be drawn from it ({type(error).__name__}: {error})"
         problem = Problem(kind="damaged", path=Path(f"{name}.json"), reason=reason)
     if figure is None:
-        return FigureOnPage(name=name, drawing=drawing, findings="", svg=None), [], problem
+        return FigureOnPage(name=name, drawing=drawing, findings="", conclusion="", svg=None), [], problem
     folder.mkdir(parents=True, exist_ok=True)
     files = save_figure(figure, folder / name)
-    svg = Markup(inline_svg(figure, name, drawing.title, findings or drawing.caption))  # escaped there
-    return FigureOnPage(name=name, drawing=drawing, findings=findings, svg=svg), files, None
+    description = " ".join(filter(None, (conclusion, findings))) or drawing.caption
+    svg = Markup(inline_svg(figure, name, drawing.title, description))  # escaped there
+    return FigureOnPage(name=name, drawing=drawing, findings=findings, conclusion=conclusion, svg=svg), files, None

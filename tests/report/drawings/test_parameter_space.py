@@ -93,6 +93,24 @@ def test_findings_follow_the_numbers(computed):
     )
 
 
+def test_the_conclusion_says_whether_the_paper_is_right(computed):
+    """In the network, the chosen epoch of plain training is closer than that of σ."""
+    turned = copy.deepcopy(computed)
+    small, real = (turned["parameter_space"][name] for name in ("two_weights", "real_run"))
+    small["chosen_epoch"] |= {"plain": 6, "sigma": 8}
+    small["distance_to_clean"]["plain"][6], small["distance_to_clean"]["sigma"][8] = 0.5, 0.54
+    small["distance_to_clean"]["plain"][-1], small["distance_to_clean"]["sigma"][-1] = 2.11, 1.12
+    said = plain(DRAWING.conclusion([], turned))
+    assert said.startswith("This does not show what the paper says of it")
+    assert "two weights: σ 0.54, plain 0.50; the network: σ 4.00, plain 3.00" in said
+    assert "In the last epoch it is closer (two weights: σ 1.12, plain 2.11; the network: σ 7.00, plain 8.00)." in said
+    real["distance_to_clean"]["plain"][1] = 4.5
+    assert "for the network alone" in DRAWING.conclusion([], turned)
+    small["distance_to_clean"]["plain"][6] = 0.6
+    assert DRAWING.conclusion([], turned).startswith("As in the paper’s drawing")
+    assert DRAWING.conclusion([], {}) == ""
+
+
 def test_findings_about_c2(computed):
     turned = copy.deepcopy(computed)
     tried = turned["parameter_space"]["two_weights"]["other_c2"]

@@ -44,6 +44,7 @@ class Drawing:
         collect: Returns the data to draw; empty or None when something is missing.
         plot: Draws these data.
         describe: Returns sentences with the numbers of these data. They follow the caption and serve screen readers.
+        conclude: Returns what these data show, and whether that is what the paper says; stands above the caption.
         command: The command that makes its runs; by default `tnlpad reproduce` with the figure's name.
     """
 
@@ -53,6 +54,7 @@ class Drawing:
     collect: Callable[[Records, Extras], Any]
     plot: Callable[[Any], Figure]
     describe: Callable[[Any], str] = lambda found: ""
+    conclude: Callable[[Any], str] = lambda found: ""
     command: str | None = None
 
     def draw(self, records: Records, extras: Extras) -> Figure | None:
@@ -65,6 +67,11 @@ class Drawing:
         """Describe the figure; empty when it cannot be drawn."""
         found = self.collect(records, extras)
         return self.describe(found) if found else ""
+
+    def conclusion(self, records: Records, extras: Extras) -> str:
+        """Return what the figure shows; empty when it cannot be drawn, or leaves that to the reader."""
+        found = self.collect(records, extras)
+        return self.conclude(found) if found else ""
 
 
 @dataclass(frozen=True, kw_only=True)
