@@ -1,31 +1,35 @@
 """Let the samples nearest to a sample vote on its label, and combine the votes with a model's probabilities.
 
 The neighbours vote with their given labels, so a sample's own label never judges itself. From the votes v and the
-probabilities p follow
+probabilities p follow the probabilities of the true class,
 
-    q ∝ p^a · v^b,  a, b ≥ 0,
+    q ∝ p^a · v^b,  a, b ≥ 0.
 
-with the exponents that make the given labels most likely, which may be noisy. So features that say nothing get a weight
-near 0, and a model that is worse than its neighbours' votes gets little. The number of neighbours, and whether distance
-is the angle of centred rows or that between standardised rows, are those whose votes alone make the labels most likely.
+A share π of the labels is replaced at random, as in `random_errors.py`, and a, b and π make the given labels most
+likely. So features that say nothing get a weight near 0, and a model that is worse than its neighbours' votes gets
+little. Without π, wrong labels would count against a model that is sure of itself and right. The number of neighbours,
+and whether distance is the angle of centred rows or that between standardised rows, are those whose votes alone make
+the labels most likely.
 
-`benchmarks/neighbours.py` measures what this brings.
+`benchmarks/predictions.py` measures what this brings.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.suspects.random_errors import log_probabilities
+from tnlpad.suspects.random_errors import log_probabilities, sharpened
 from tnlpad.types import Index, Labels
 
 Floats = NDArray[np.float64]
 NUMBERS = (5, 10, 20, 40, 80)  # of neighbours
 MAX_SHARE = 0.25  # of all samples that may be neighbours
 MAX_VOTERS = 20_000  # of more samples, a random part votes
-MAX_FITTED = 20_000
-MAX_EXPONENT = 8.0
+MAX_FITTED = 5_000
+MAX_EXPONENT, MAX_REPLACED = 8.0, 0.9
+STARTS = ((1.0, 0.2, 0.1), (0.3, 1.5, 0.1))  # of the exponents and the replaced share
 ROWS_AT_ONCE = 8192
 
 
@@ -81,29 +85,34 @@ def combined(
     if len(rows) > MAX_FITTED:
         rows = np.sort(np.random.default_rng(0).choice(rows, MAX_FITTED, replace=False))
     parts = [log_probabilities(each[rows]) for each in (probabilities, votes)]
-    of_given = [part[np.arange(len(rows)), labels[rows]] for part in parts]
+    given = np.arange(len(rows)), labels[rows]
+    others = probabilities.shape[1] - 1
 
-    def loss(exponents: Floats) -> tuple[float, Floats]:
-        shares, norm = _softmax(exponents[0] * parts[0] + exponents[1] * parts[1])
-        likelihood = exponents[0] * of_given[0] + exponents[1] * of_given[1] - norm
-        slopes = [(given - (shares * part).sum(1)).mean() for given, part in zip(of_given, parts, strict=True)]
-        return -float(likelihood.mean()), -np.array(slopes)
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        """Return minus the mean log-likelihood, and its slope."""
+        *exponents, replaced = parameters
+        q = _combined(parts, exponents)
+        right = q[given]
+        likelihood = np.maximum((1 - replaced) * right + replaced * (1 - right) / others, 1e-12)
+        weight = (1 - replaced - replaced / others) * right / likelihood
+        slopes = [(weight * (part[given] - (q * part).sum(1))).mean() for part in parts]
+        slopes.append((((1 - right) / others - right) / likelihood).mean())
+        return -float(np.log(likelihood).mean()), -np.array(slopes)
 
-    fitted = minimize(loss, [1.0, 0.2], jac=True, bounds=[(0.0, MAX_EXPONENT)] * 2, method="L-BFGS-B").x
+    limits = [(0.0, MAX_EXPONENT)] * 2 + [(0.0, MAX_REPLACED)]
+    fits = [minimize(loss, start, jac=True, bounds=limits, method="L-BFGS-B") for start in STARTS]
+    exponents = min(fits, key=lambda fit: float(fit.fun)).x[:2]
     result = np.empty_like(probabilities)
     for start in range(0, len(result), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        logs = fitted[0] * log_probabilities(probabilities[part]) + fitted[1] * log_probabilities(votes[part])
-        result[part] = _softmax(logs)[0]
-    return result, (float(fitted[0]), float(fitted[1]))
+        rows_of_part = slice(start, start + ROWS_AT_ONCE)
+        logs = [log_probabilities(each[rows_of_part]) for each in (probabilities, votes)]
+        result[rows_of_part] = _combined(logs, exponents)
+    return result, (float(exponents[0]), float(exponents[1]))
 
 
-def _softmax(logs: Floats) -> tuple[Floats, Floats]:
-    """Return the shares, and the logarithm of the sum of the exponentials."""
-    highest = logs.max(1)
-    shares = np.exp(logs - highest[:, None])
-    total = shares.sum(1)
-    return shares / total[:, None], highest + np.log(total)
+def _combined(logs: Sequence[Floats], exponents: Sequence[float]) -> Floats:
+    """Return q from the logarithms of p and v."""
+    return sharpened(exponents[0] * logs[0] + exponents[1] * logs[1], 1.0)
 
 
 def _directions(features: Floats) -> NDArray[np.float32]:
