@@ -17,7 +17,6 @@ are used if their place is given. With `--runs`, trainings are kept and only jud
 
 import argparse
 import csv
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -98,7 +97,6 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     places = Places(**{name: getattr(options, name) for name in Places.__dataclass_fields__})
-    began = time.perf_counter()
     found = []
     for cell in cells(places, options.seeds):
         if cell.kind not in options.kinds or (options.only and cell.data not in options.only):
@@ -111,7 +109,7 @@ def main() -> None:
     for name, value in totals.items():
         print(f"{name}: {value if value is None else round(value, 4)}")
     record = {"benchmark": "rates", "machine": machine("cpu"), "versions": versions()}
-    leave(record | {"seconds": time.perf_counter() - began, "summary": totals, "cells": found}, options.save)
+    leave(record | {"summary": totals, "cells": found}, options.save)
 
 
 def cells(places: Places, seeds: Sequence[int]) -> Iterator[Cell]:
@@ -134,7 +132,7 @@ def _plan(places: Places) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     if places.root is not None:
         every += [(name, "scratch", (*few, *CLASSES), SCRATCH) for name in PIXELS]
         every += [(name, "heads", one_of_each, {}) for name in ("mnist", "fashion_mnist")]
-        every += [("cifar10", kind, ("human",), {}) for kind in ("scratch", "heads") if places.cifar10n is not None]
+        every += [("cifar10", "scratch", ("human",), {})] if places.cifar10n is not None else []
     if places.photos is not None:
         every += [("photos", "scratch", ("symmetric:0.3",), SCRATCH)]
         every += [("photos", "heads", (*few, *CLASSES), {}), ("photos", "heads", ("symmetric:0.3",), WEAK)]
