@@ -6,13 +6,16 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.cli.trained import asked
+from tests.synthetic_runs import write_run
 from tnlpad.methods import METHODS, Setup
+from tnlpad.paper.cells import cells
 from tnlpad.types import Batch, Clock
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
@@ -62,6 +65,43 @@ def test_a_method_in_a_file_goes_through_the_commands(folder):
         ("gce", "2"),
         ("gce, q 0.3", "2"),
     ]
+
+
+@pytest.fixture
+def gce(monkeypatch):
+    """The page's method, registered until the end of the test."""
+    monkeypatch.setitem(METHODS, "gce", None)  # removed again at the end
+    exec(compile(METHOD, "gce.py", "exec"), {"__name__": "gce"})
+
+
+def test_it_goes_through_the_grid_of_the_paper_and_has_a_row_in_its_table(folder, gce):
+    words = ["reproduce", "simulated", "--only", "mnist", "--methods", "gce,tnlpad", "--device", "cpu"]
+    result = asked(*words, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "80 runs are left" in result.stdout
+    assert "40 as if they took as long as standard training" in " ".join(result.stdout.split())
+    names = {entry["cells"][0] for entry in json.loads(asked(*words, "--dry-run", "--json").stdout)}
+    assert "simulated/mnist/symmetric-0.4/gce" in names
+    column = {cell.row: cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.4"}
+    for seed in (1, 2, 3):
+        write_run(folder / "runs", column["tnlpad"], seed, accuracy=0.98)
+        own = replace(column["standard"], method="gce")
+        write_run(folder / "runs", own, seed, accuracy=0.97 + seed / 10_000)
+        write_run(folder / "runs", own, seed, accuracy=0.96, settings={"q": 0.3})
+    start("tnlpad report runs --out report")
+    table = (folder / "report" / "tables" / "simulated.md").read_text()
+    assert "| gce | · | 97.02 ± 0.01 (3) | · |" in table
+    assert "| gce, q 0.3 | · | 96.00 ± 0.00 (3) | · |" in table
+    assert "1 of 288 cells have runs" in table  # of the paper's
+    assert not (folder / "report" / "tables" / "other.md").exists()
+    paired = (folder / "report" / "tables" / "paired.md").read_text()
+    assert "| gce | MNIST, symmetric 40\xa0% | TNLPAD | +0.98 ± 0.01 (3) |" in paired
+
+
+def test_plain_tnlpad_says_where_a_method_of_ones_own_is_known(folder):
+    result = asked("reproduce", "simulated", "--methods", "gce", "--dry-run")
+    assert result.exit_code == 2
+    assert "run that file in place of tnlpad" in " ".join(result.stderr.split())
 
 
 def test_its_loss_by_hand(monkeypatch):

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -23,7 +23,17 @@ from tests.runs.test_run import Stop, content, small, stop_after
 from tests.time_limit import time_limit
 from tnlpad.grid import ray as module
 from tnlpad.grid.executors import Outcome
-from tnlpad.grid.ray import PackedRun, RayUnavailable, SendBack, execute_on_ray, pack, unpack
+from tnlpad.grid.ray import (
+    SCRIPT_MODULE,
+    PackedRun,
+    RayUnavailable,
+    SendBack,
+    execute_on_ray,
+    load_script,
+    main_script,
+    pack,
+    unpack,
+)
 from tnlpad.records.store import RecordError, RunFolder, RunInUse, find_runs
 from tnlpad.runs.config import configure, from_json
 from tnlpad.runs.run import run
@@ -646,3 +656,35 @@ def test_without_ray_the_message_says_how_to_install_it(monkeypatch):
 def test_numbers_below_zero_are_refused(name):
     with pytest.raises(ValueError, match=f"{name}=-1: must be at least 0"):
         execute_on_ray(act, [1], **{"address": None, "gpus_per_run": 0, name: -1})
+
+
+# A script in place of the command
+
+
+def test_a_script_is_loaded_once_and_not_as_the_main_module(monkeypatch):
+    monkeypatch.delitem(sys.modules, SCRIPT_MODULE, raising=False)
+    names = []
+    monkeypatch.setattr("builtins.names_of_scripts", names, raising=False)
+    source = "names_of_scripts.append(__name__)\nif __name__ == '__main__':\n    raise SystemExit(1)\n"
+    for _ in range(2):
+        load_script(("own.py", source))
+    assert names == [SCRIPT_MODULE]
+    load_script(("own.py", source + "# changed\n"))
+    assert len(names) == 2
+    with pytest.raises(ZeroDivisionError):
+        load_script(("own.py", "1 / 0"))
+    assert SCRIPT_MODULE not in sys.modules
+    load_script(None)
+
+
+def test_only_a_python_file_is_sent(tmp_path, monkeypatch):
+    file = tmp_path / "own.py"
+    file.write_text("x = 1\n")
+    main = ModuleType("__main__")
+    main.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert main_script() == (str(file), "x = 1\n")
+    main.__file__ = "/usr/bin/tnlpad"
+    assert main_script() is None
+    main.__file__, main.__spec__ = str(file), SimpleNamespace(name="tnlpad.__main__")
+    assert main_script() is None

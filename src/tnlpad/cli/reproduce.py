@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tnlpad.grid.grid import Executor as GridExecutor
     from tnlpad.grid.grid import Failure
     from tnlpad.grid.reproduce import Planned, PlannedStatus
+    from tnlpad.paper.cells import Cell, Curve
 
 execution_option = partial(typer.Option, rich_help_panel="Execution")
 MOST_FAILURES_SHOWN = 5  # of each kind
@@ -52,7 +53,9 @@ def reproduce(
         list[str] | None,
         typer.Option(metavar="PART", help="Only this part, such as cifar10/symmetric-0.4. Repeatable."),
     ] = None,
-    methods: Annotated[str | None, typer.Option(metavar="A,B,…", help="Only these methods or rows.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Only these methods or rows; also your own.")
+    ] = None,
     seeds: Annotated[
         str | None,
         typer.Option(metavar="A-B|A,B,…", help="Seeds (default: as many as the paper has trials)."),
@@ -140,15 +143,16 @@ def planned(
 ) -> Plan:
     """Turn the options of the command line into a plan; exit with code 2 if one of them is wrong."""
     from tnlpad.grid.computed_figures import COMPUTED, Variation, variation
-    from tnlpad.grid.reproduce import computed_beside, experiments, plan, select
+    from tnlpad.grid.reproduce import computed_beside, experiments, plan, select, with_own_methods
 
     try:
-        every = experiments(target)
+        every: Sequence[Cell | Curve] = experiments(target)
+        names = read_list(methods or "")
         if not every and (only or methods):
             raise ValueError(f"{target} has no parts to choose from: leave out --only and --methods.")
         numbers, given = _seeds(seeds), read_settings(settings)
         runs = plan(
-            select(every, only=only, methods=read_list(methods or "")),
+            select(with_own_methods(target, every, names), only=only, methods=names),
             protocol=protocol,
             seeds=numbers,
             settings=given,
@@ -372,6 +376,7 @@ def what_is_left(seen: "Sequence[PlannedStatus]", where: Where) -> str:
     shared = f", assuming they were run {where.jobs} at once" if on_gpu and where.jobs > 1 else ""
     known: dict[KnownFrom | None, str] = {
         "like runs": f"from similar runs in {where.out}{shared}",
+        "standard training": "as if they took as long as standard training",
         "step times": f"from recorded step times ({recorded['machine']}; {recorded['basis']})",
         None: "unknown",
     }

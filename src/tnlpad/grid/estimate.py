@@ -26,7 +26,8 @@ from tnlpad.runs.prepare import MEMORISATION_SAMPLES
 SIMILAR_BY = ("dataset", "network", "method", "batch_size", "batches_per_epoch", "precision", "compiled")
 FORWARD_SHARE = 1 / 3  # of a step: the backward pass takes twice as long
 Pace = Mapping[tuple[Any, ...], float]
-KnownFrom = Literal["like runs", "step times"]
+KnownFrom = Literal["like runs", "step times", "standard training"]
+STANDARD = "standard"  # whose cost is assumed for a method that was not measured
 
 
 def paces(out: Path, spent: Iterable[tuple[RunConfig, float | None]], *, read: Container[str]) -> Pace:
@@ -76,7 +77,8 @@ def seconds_left(
     if measured is not None:
         return epochs * measured, "like runs"
     recorded = _by_step_times(config, kind, at_once if kind == "cuda" else 1)
-    return (None, None) if recorded is None else (epochs * recorded, "step times")
+    known = config.method in step_times().get(kind, {}).get("methods", {})
+    return (None, None) if recorded is None else (epochs * recorded, "step times" if known else "standard training")
 
 
 def _by_similar_runs(config: RunConfig, pace: Pace, device: str) -> float | None:
@@ -107,8 +109,8 @@ def _by_step_times(config: RunConfig, device: str, at_once: int) -> float | None
     channels, side = (info.image_shape[0], info.image_shape[2]) if info.image_shape else (3, config.crop)
     wanted = {"network": config.network, "channels": channels, "side": side, "batch": config.batch_size}
     known = [each for each in recorded["steps"] if wanted.items() <= each.items() and each["at_once"] <= at_once]
-    cost = recorded["methods"].get(config.method)
-    if not known or cost is None:
+    cost = recorded["methods"].get(config.method, recorded["methods"][STANDARD])
+    if not known:
         return None
     step = max(known, key=lambda each: int(each["at_once"]))  # more runs than were measured take at least as long
     size = config.subset or info.train_size

@@ -4,7 +4,8 @@ As on one machine (`executors`), a job that raises is reported and not retried, 
 lost is retried on another. A machine may be considered lost too early, so that a run takes place twice: in a shared
 folder its lock prevents that, and of two finished runs that are sent back the first is kept.
 
-Every machine needs this package in the driver's version, and the datasets in the same folder.
+Every machine needs this package in the driver's version, and the datasets in the same folder. A script that is run in
+place of `tnlpad`, with methods or networks of its own, is sent along.
 """
 
 import json
@@ -13,6 +14,7 @@ import os
 import pickle
 import shutil
 import socket
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -29,6 +31,8 @@ from tnlpad.grid.workers import Response, describe, run_task, use_one_thread
 from tnlpad.records.store import RecordError, RunFolder
 
 CONNECT_TIMEOUT_SECONDS = 10
+SCRIPT_MODULE = "__mp_main__"  # multiprocessing's name for the script of its parent
+Script = tuple[str, str]  # path and source
 
 
 class RayUnavailable(Exception):
@@ -106,9 +110,10 @@ def _on_ray(
         _check_resources(ray, needs)
         # Ray would retry lost tasks itself, but does not report how often.
         task = ray.remote(num_gpus=needs["GPU"], num_cpus=needs["CPU"], max_retries=0)(_run_task)
+        script = main_script()
         try:
             for job in jobs:
-                running[task.remote(pickle.dumps((function, job)))] = Attempt(job=job)
+                running[task.remote(pickle.dumps((function, job)), script)] = Attempt(job=job)
             while running:
                 [reference], _ = ray.wait(list(running), num_returns=1, fetch_local=False)
                 attempt = running.pop(reference)
@@ -121,15 +126,43 @@ def _on_ray(
                 if isinstance(result, Outcome):
                     yield result
                 else:
-                    running[task.remote(pickle.dumps((function, result.job)))] = result
+                    running[task.remote(pickle.dumps((function, result.job)), script)] = result
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
 
 
-def _run_task(task: bytes) -> Response:
+def _run_task(task: bytes, script: Script | None) -> Response:
     use_one_thread()
+    try:
+        load_script(script)
+    except (Exception, SystemExit) as error:
+        return Response(error=f"{script[0] if script else ''}: {describe(error)}", traceback=traceback.format_exc())
     return run_task(task)
+
+
+def main_script() -> Script | None:
+    """Return the Python file that was started as a script; None for an installed command or a module."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if file is None or main.__spec__ is not None or Path(file).suffix != ".py":
+        return None
+    return file, Path(file).read_text()
+
+
+def load_script(script: Script | None) -> None:
+    """Run a script once in this process, as multiprocessing does in its workers: not as `__main__`."""
+    if script is None or getattr(sys.modules.get(SCRIPT_MODULE), "source", None) == script[1]:
+        return
+    file, source = script
+    module = ModuleType(SCRIPT_MODULE)
+    module.__dict__.update(__file__=file, source=source)
+    sys.modules[SCRIPT_MODULE] = module
+    try:
+        exec(compile(source, file, "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[SCRIPT_MODULE]
+        raise
 
 
 # Runs sent to the driver ----------------------------------------------------------------------------------------------

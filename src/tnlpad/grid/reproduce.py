@@ -17,6 +17,7 @@ from tnlpad.errors import DataError
 from tnlpad.grid.computed_figures import COMPUTED
 from tnlpad.grid.estimate import KnownFrom, Pace, paces, seconds_left
 from tnlpad.grid.grid import State, run_status
+from tnlpad.methods import METHODS
 from tnlpad.paper.cells import (
     FIGURES,
     SMOKE,
@@ -27,6 +28,7 @@ from tnlpad.paper.cells import (
     cells,
     curves,
     identity,
+    method_cells,
     noise_name,
     smoke_curves,
 )
@@ -55,6 +57,14 @@ class Planned:
     serves: tuple[str, ...]
     config: RunConfig
     run_id: str
+
+
+def with_own_methods(target: str, every: Sequence[Cell | Curve], methods: Iterable[str]) -> list[Cell | Curve]:
+    """Add a row to the tables of a target for each of these methods that is registered and not in the paper."""
+    tables = (*TABLES, SMOKE) if target == EVERYTHING else (target,)
+    known = {name for each in every for name in _names(each)}
+    own = [name for name in dict.fromkeys(methods) if name in METHODS and name not in known]
+    return [*every, *(cell for table in tables for name in own for cell in method_cells(table, name))]
 
 
 def experiments(target: str) -> tuple[Cell | Curve, ...]:
@@ -93,7 +103,10 @@ def select(
     for name in methods:
         if not any(name in _names(each) for each in every):
             known = list(dict.fromkeys(own for each in every for own in sorted(_names(each))))
-            raise ValueError(f"--methods {name} selects nothing{nearest(name, known)} There are: {', '.join(known)}.")
+            raise ValueError(
+                f"--methods {name} selects nothing{nearest(name, known)} There are: {', '.join(known)}. A method of "
+                "your own is known to the file that adds it: run that file in place of tnlpad."
+            )
     chosen = [
         each
         for each in every

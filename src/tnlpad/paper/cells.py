@@ -11,7 +11,7 @@ the grid of c2, the noise rates and families of β2 in figures, and the figures 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -94,6 +94,9 @@ SMOKE_METHODS = (
 SMOKE_SETTINGS: Mapping[str, Any] = MappingProxyType({"epochs": 40, "milestones": [30]})
 SMOKE_TRIALS = 2
 
+# Tables that compare methods. A method that is in no table of the paper can have a row in them.
+OPEN_TABLES = ("simulated", "real_world", "high_noise", "networks", SMOKE)
+
 FAMILIES = ("constant", "linear", "power", "exponential", "step")
 C2_GRID = {
     "mnist": (1.0, 1.5, 2.0, 2.5, 3.0),
@@ -173,6 +176,26 @@ def cells(table: str) -> tuple[Cell, ...]:
         raise ValueError(f"table={table!r}: there are {', '.join([*TABLES, SMOKE])}.")
     content = json.loads(files("tnlpad.paper").joinpath("published.json").read_text())
     return tuple(_published_cell(entry) for entry in content["cells"] if entry["table"] == table)
+
+
+@cache
+def method_cells(table: str, method: str) -> tuple[Cell, ...]:
+    """Return cells without published numbers for a method that the paper does not have: one for each column.
+
+    Empty for the paper's methods, and for tables that do not compare methods.
+    """
+    if table not in OPEN_TABLES or method in _table_methods():
+        return ()
+    every = cells(table)
+    if any(cell.method == method for cell in every):
+        return ()
+    columns = (cell for cell in every if cell.row == "standard")
+    return tuple(replace(cell, row=method, method=method, published=None) for cell in columns)
+
+
+@cache
+def _table_methods() -> frozenset[str]:
+    return frozenset(cell.method for table in TABLES for cell in cells(table))
 
 
 @cache

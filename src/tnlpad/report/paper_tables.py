@@ -154,7 +154,7 @@ class Block:
     @property
     def command(self) -> str:
         """The command that runs the cells without runs; empty if there are none."""
-        rows = ",".join(entry.cell.row for entry in self.empty)
+        rows = ",".join(dict.fromkeys(entry.word for entry in self.empty))
         return f"tnlpad reproduce {self.entries[0].cell.table} --only {self.name} --methods {rows}" if rows else ""
 
     @property
@@ -331,9 +331,10 @@ def _markdown(table: TableResults, level: int) -> str:
     heading = f"{'#' * level} {table.title}\n"
     if not table.filled:
         return f"{heading}\nNo runs yet: run `{table.command}`.\n"
+    filled = sum(bool(entry.groups) for entry in table.published)
     parts = [
         heading,
-        f"{len(table.filled)} of {len(table.entries)} cells have runs; `{table.command}` runs the missing ones. Test "
+        f"{filled} of {len(table.published)} cells have runs; `{table.command}` runs the missing ones. Test "
         f"accuracy in percent, mean ± standard deviation over seeds (n − 1). Epoch chosen by: {table.selection}.\n",
     ]
     every = blocks(table)
@@ -430,7 +431,7 @@ def _matrix_cell(
     published = entry.cell.published
     below = spread_text(published) if published and (line.first or repeat_published) else ""
     if group is None:
-        return StackedCell(text="·", below=below) if line.first else ""
+        return (StackedCell(text="·", below=below) if below else "·") if line.first else ""
     comparison = entry.comparison(group)
     mark = f"({group.chosen.n})" + (f" {comparison.mark}" if comparison else "")
     return StackedCell(text=spread_text(group.chosen), mark=mark, below=below, bold=bold)

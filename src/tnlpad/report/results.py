@@ -1,13 +1,24 @@
 """Finished runs in the cells of the paper's tables, compared with the published numbers."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from tnlpad.paper.cells import SMOKE, SMOKE_TITLE, TABLES, Cell, Published, cells, identity, identity_of_run
+from tnlpad.paper.cells import (
+    OPEN_TABLES,
+    SMOKE,
+    SMOKE_TITLE,
+    TABLES,
+    Cell,
+    Published,
+    cells,
+    identity,
+    identity_of_run,
+    method_cells,
+)
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report.groups import Group, Spread, groups_of, selection_rules
-from tnlpad.report.words import counted
+from tnlpad.report.words import counted, value_text
 
 TITLES = {**TABLES, SMOKE: SMOKE_TITLE}
 MARKS = {
@@ -51,10 +62,11 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A cell of a table with the groups of runs that belong to it."""
+    """A cell of a table with the groups of runs that belong to it; `own` if the paper does not have its method."""
 
     cell: Cell
     groups: tuple[Group, ...]
+    own: bool = False
 
     @property
     def complete(self) -> bool:
@@ -64,7 +76,12 @@ class Entry:
     @property
     def command(self) -> str:
         """The command that runs the missing seeds."""
-        return f"tnlpad reproduce {self.cell.table} --only {self.cell.group} --methods {self.cell.row}"
+        return f"tnlpad reproduce {self.cell.table} --only {self.cell.group} --methods {self.word}"
+
+    @property
+    def word(self) -> str:
+        """The row as `--methods` takes it."""
+        return self.cell.method if self.own else self.cell.row
 
     def comparison(self, group: Group) -> Comparison | None:
         """Compare one of the groups with the published number, if there is one."""
@@ -98,8 +115,7 @@ class TableResults:
     @property
     def published(self) -> tuple[Entry, ...]:
         """The cells that the table itself has, with or without runs; rows of other methods are left out."""
-        own = {cell.name for cell in cells(self.name)}
-        return tuple(entry for entry in self.entries if entry.cell.name in own)
+        return tuple(entry for entry in self.entries if not entry.own)
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -153,12 +169,33 @@ def verdict(tables: Iterable[TableResults]) -> str:
 
 
 def table_results(name: str, records: Iterable[FinishedRecord]) -> TableResults:
-    """Return one table with every record that belongs to one of its cells."""
-    by_identity = _by_identity(records)
-    return TableResults(
-        name=name,
-        entries=tuple(Entry(cell=cell, groups=groups_of(by_identity.get(identity(cell), []))) for cell in cells(name)),
-    )
+    """Return one table with every record that belongs to one of its cells.
+
+    A method that the paper does not have gets a row for each dataset on which it has runs, and one for each setting of
+    its options.
+    """
+    every = list(records)
+    by_identity = _by_identity(every)
+    entries = [Entry(cell=cell, groups=groups_of(by_identity.get(identity(cell), []))) for cell in cells(name)]
+    for row in _own_rows(name, every):
+        found = [Entry(cell=cell, groups=groups_of(by_identity.get(identity(cell), [])), own=True) for cell in row]
+        datasets = {entry.cell.dataset for entry in found if entry.groups}
+        # A table of one matrix has a column for each dataset, so that the row is whole.
+        entries += [entry for entry in found if entry.cell.dataset in datasets or (datasets and name == "real_world")]
+    return TableResults(name=name, entries=tuple(entries))
+
+
+def _own_rows(table: str, records: Iterable[FinishedRecord]) -> Iterator[list[Cell]]:
+    """Yield the cells of every method, with settings of its options, that the table itself does not have."""
+    seen: dict[str, list[Cell]] = {}
+    for record in records if table in OPEN_TABLES else ():
+        method, options = record.config["method"], record.config["options"]
+        own = {name: value for name, value in record.settings.items() if name in options}
+        row = ", ".join([method, *(f"{name} {value_text(value)}" for name, value in sorted(own.items()))])
+        if row not in seen:
+            row_cells = method_cells(table, method)
+            seen[row] = [replace(cell, row=row, settings={**cell.settings, **own}) for cell in row_cells]
+    yield from (seen[row] for row in sorted(seen))
 
 
 def all_groups(records: Iterable[FinishedRecord]) -> list[Group]:
@@ -168,8 +205,10 @@ def all_groups(records: Iterable[FinishedRecord]) -> list[Group]:
 
 def other_runs(records: Iterable[FinishedRecord]) -> list[tuple[Group, ...]]:
     """Return the groups of runs that belong to no table, one tuple for each experiment."""
+    every = list(records)
     known = {identity(cell) for name in TITLES for cell in cells(name)}
-    return [groups_of(each) for key, each in sorted(_by_identity(records).items()) if key not in known]
+    known |= {identity(cell) for name in TITLES for row in _own_rows(name, every) for cell in row}
+    return [groups_of(each) for key, each in sorted(_by_identity(every).items()) if key not in known]
 
 
 def _by_identity(records: Iterable[FinishedRecord]) -> dict[str, list[FinishedRecord]]:
