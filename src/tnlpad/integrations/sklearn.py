@@ -168,8 +168,8 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
     def suspects(self) -> list[Suspect]:
         """Labels that are more likely wrong than right, the most suspicious first; an index is a row of X.
 
-        Each label was judged by networks that never saw it. None is listed if these know too little; `found_.caution`
-        says so. Needs `folds`.
+        Each label was judged by networks that never saw it and, of dense features, by the nearest samples. None is
+        listed if these know too little; `found_.caution` says so. Needs `folds`.
         """
         check_is_fitted(self)
         if self.found_ is None:
@@ -234,7 +234,12 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             network, _ = self._fitted(samples, labels, np.flatnonzero(fold != number), seed + 1 + number)
             probabilities[rows] = _probabilities(network, samples, rows)
         names = [str(name) for name in self.classes_]
-        return find_suspects([names[label] for label in labels], probabilities=probabilities, classes=names)
+        return find_suspects(
+            [names[label] for label in labels],
+            probabilities=probabilities,
+            features=samples.flatten(1) if isinstance(samples, Tensor) else None,
+            classes=names,
+        )
 
     def _split(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices of the training and the validation samples."""
