@@ -17,11 +17,13 @@ from tnlpad.cli import app
 from tnlpad.cli.reproduce import what_is_left
 from tnlpad.grid.reproduce import PlannedStatus, experiments, plan, select
 from tnlpad.paper_figures.tsne import Shown
+from tnlpad.records.archive import archive, write_archived
 from tnlpad.records.store import RunFolder, find_runs
 from tnlpad.runs.run import run
 
 # A part of the grid, so that figures are not computed beside it.
 PART = ["smoke", "--only", "digits/symmetric-0.2"]
+FAST_SETTINGS = {"epochs": 2, "batch_size": 256}
 FAST = ["--set", "epochs=2", "--set", "batch_size=256", "--device", "cpu"]
 
 
@@ -85,6 +87,24 @@ def test_as_many_runs_share_a_gpu_as_fill_it_unless_one_says(out, monkeypatch):
     reproduce(*words, "--device", "cpu")
     reproduce(*words, "--device", "cuda", "--executor", "ray")  # whose machines nobody knows here
     assert len(asked) == 1
+
+
+def test_archived_runs_count_as_done(out, tmp_path):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    first, *_ = part(seeds=[1])
+    write_archived(archive(write_run(tmp_path / "elsewhere", first.experiment, 1, settings=FAST_SETTINGS)), kept)
+    words = [*PART, *FAST, "--seeds", 1, "--dry-run", "--out", out]
+    assert "3 runs are left" in reproduce(*words).stdout
+    assert "2 runs are left" in reproduce(*words, "--have", kept).stdout
+    states = {each["run_id"]: each["state"] for each in json.loads(reproduce(*words, "--have", kept, "--json").stdout)}
+    assert states.pop(first.run_id) == "done"
+    assert set(states.values()) == {"missing"}
+    (kept / "damaged.json").write_text("{")
+    assert "damaged.json" in message(reproduce(*words, "--have", kept))
+    nowhere = reproduce(*words, "--have", tmp_path / "nowhere")
+    assert nowhere.exit_code == 2
+    assert "nowhere" in message(nowhere)
 
 
 def test_json_has_an_entry_for_every_run(out):

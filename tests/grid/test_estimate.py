@@ -3,7 +3,7 @@ import json
 import pytest
 
 from benchmarks import step_times as generator
-from tnlpad.grid.estimate import paces, seconds_left, seconds_per_epoch, step_times
+from tnlpad.grid.estimate import _steps_per_batch, paces, seconds_left, seconds_per_epoch, step_times
 from tnlpad.grid.reproduce import experiments, plan
 from tnlpad.runs.config import configure
 
@@ -78,6 +78,17 @@ def test_damaged_records_say_nothing(tmp_path):
     assert list(paces(tmp_path, [], read=()).values()) == [1.0]
     assert paces(tmp_path / "nowhere", [], read=()) == {}
     assert seconds_per_epoch({}) is None
+
+
+def test_dividemix_passes_over_its_labelled_samples():
+    """By hand: 10 epochs of warm-up with one step for each batch, and 290 with 2·(1 − 0.2) = 1.6."""
+    labelled = configure("cifar10", noise="symmetric:0.2", method="dividemix")
+    every = configure("cifar10", noise="symmetric:0.2", method="dividemix", settings={"steps": "all"})
+    assert (labelled.epochs, labelled.options["warmup_epochs"]) == (300, 10)
+    assert _steps_per_batch(labelled) == pytest.approx((10 + 290 * 1.6) / 300)
+    assert _steps_per_batch(every) == _steps_per_batch(config()) == 1
+    seconds = [seconds_left(each, 0, {}, "cuda")[0] for each in (labelled, every)]
+    assert 1.4 < seconds[0] / seconds[1] < 1.58  # measuring takes as long in both
 
 
 def test_recorded_steps_are_used_where_there_are_no_like_runs():

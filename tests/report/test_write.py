@@ -9,6 +9,7 @@ import pytest
 
 from tests.report.test_page import read
 from tests.synthetic_runs import write_run
+from tnlpad.cli.report import datasets_table
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.archive import Problem, archive, finished_records, write_archived
 from tnlpad.records.store import RunFolder
@@ -268,3 +269,13 @@ def test_a_report_can_be_moved(runs, tmp_path):
     shutil.move(tmp_path / "report", tmp_path / "moved")
     page = (tmp_path / "moved" / "index.html").read_text()
     assert all((tmp_path / "moved" / a).is_file() for a in read(page).addresses if not a.startswith("#"))
+
+
+def test_the_datasets_are_a_table_in_every_format(runs, tmp_path):
+    written = write_report(tmp_path, finished_records([runs]), [], datasets=datasets_table())
+    tables = {path.name: path.read_text() for path in written.files if path.stem == "datasets"}
+    assert tables.keys() == {"datasets.md", "datasets.csv", "datasets.tex"}
+    assert "| CIFAR-100 | 50,000 | 10,000 | 100 | 32×32×3 | ResNet-50 | 64 | 100 | 0.2 |" in tables["datasets.md"]
+    assert 'CIFAR-100,"50,000","10,000",100,' in tables["datasets.csv"]
+    assert r"CIFAR-100 & 50,000 & 10,000 & 100 & 32$\times$32$\times$3 &" in tables["datasets.tex"]
+    assert 'href="tables/datasets.tex"' in written.page.read_text()

@@ -63,6 +63,12 @@ def reproduce(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and how long it will take, and exit.")
     ] = False,
+    have: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--have", metavar="FOLDER", help="Count the finished runs or archived records there as done. Repeatable."
+        ),
+    ] = None,
     root: Root = None,
     protocol: FollowProtocol = "paper",
     patience: Annotated[
@@ -110,7 +116,9 @@ def reproduce(
     if setting:
         say("Runs with --set differ from the paper's: the report lists them in tables of their own.", quiet)
     where = where_to_run(executor, jobs, address, send_back, out, root, device, dry_run, quiet)
-    plan = planned(target, only or [], methods, seeds, protocol, settings, where)
+    plan = replace(
+        planned(target, only or [], methods, seeds, protocol, settings, where), have=_finished_elsewhere(have or [])
+    )
     if jobs is None and where.on_gpu and not where.on_ray:
         where = _fill_gpu(where, plan)
     if dry_run:
@@ -130,6 +138,7 @@ class Plan:
     target: str
     runs: "Sequence[Planned]"
     figures: "Mapping[str, Variation]"
+    have: frozenset[str] = frozenset()  # run ids whose records are elsewhere
 
 
 def planned(
@@ -179,6 +188,24 @@ def _fill_gpu(where: Where, plan: Plan) -> Where:
     return replace(where, jobs=runs_at_once(run.config for run in plan.runs))
 
 
+def _finished_elsewhere(folders: Sequence[Path]) -> frozenset[str]:
+    """Return the run ids of all finished runs in these folders; exit with code 2 if one cannot be read."""
+    from tnlpad.records.archive import Problem, finished_records
+
+    problems: list[Problem] = []
+    for folder in folders:
+        if not folder.exists():
+            fail(f"--have {folder}: there is no such folder. Name a folder of runs or archived records.", code=2)
+    try:
+        records = finished_records(folders, problems.append)
+    except OSError as error:
+        fail(f"--have {error.filename}: cannot be read ({error.strerror}). Name a folder of runs or records.", code=2)
+    for problem in problems:
+        if problem.kind in ("damaged", "conflicting"):
+            say(f"Note: not counted as done: {problem}")
+    return frozenset(record.run_id for record in records)
+
+
 def _seeds(text: str | None) -> list[int] | None:
     if text is None:
         return None
@@ -191,7 +218,7 @@ def seen_runs(plan: Plan, where: Where) -> "list[PlannedStatus]":
     """Return the state of each run, and the seconds that each still takes."""
     from tnlpad.grid.reproduce import plan_status
 
-    return plan_status(plan.runs, where.out, where.device, where.jobs)
+    return plan_status(plan.runs, where.out, where.device, where.jobs, plan.have)
 
 
 def absent_here(seen: "Sequence[PlannedStatus]", where: Where) -> dict[str, str]:

@@ -95,6 +95,22 @@ def _by_similar_runs(config: RunConfig, pace: Pace, device: str) -> float | None
     return fmean(others) * costs[config.method] if others and config.method in costs else None
 
 
+def _steps_per_batch(config: RunConfig) -> float:
+    """Return the steps that an epoch takes for each batch of the loader, on average over all epochs.
+
+    DivideMix passes over its labelled samples, of which a batch holds one half: with as many of them as there are right
+    labels, 2·(1 − noise rate) steps after the warm-up.
+    """
+    if config.options.get("steps") != "labelled":
+        return 1.0
+    try:
+        rate = float(config.noise.partition(":")[2])
+    except ValueError:  # labels of people, or from a file
+        rate = 0.0
+    warmup = min(int(config.options["warmup_epochs"]), config.epochs)
+    return (warmup + (config.epochs - warmup) * 2 * (1 - rate)) / config.epochs
+
+
 @cache
 def step_times() -> dict[str, Any]:
     """Return the recorded times by kind of device."""
@@ -115,7 +131,7 @@ def _by_step_times(config: RunConfig, device: str, at_once: int) -> float | None
     step = max(known, key=lambda each: int(each["at_once"]))  # more runs than were measured take at least as long
     size = config.subset or info.train_size
     training = round(size * (1 - config.validation_fraction))
-    steps = config.batches_per_epoch or math.ceil(training / config.batch_size)
+    steps = (config.batches_per_epoch or math.ceil(training / config.batch_size)) * _steps_per_batch(config)
     measured = size - training + info.test_size + min(MEMORISATION_SAMPLES, training)
     measuring = FORWARD_SHARE * measured / config.batch_size
     return float((steps + measuring) * cost * at_once * step["step_ms"] / 1000)

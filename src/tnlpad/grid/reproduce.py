@@ -5,7 +5,7 @@ A run that several cells need is planned once.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tnlpad.data.files import default_root
 from tnlpad.errors import DataError
 from tnlpad.grid.computed_figures import COMPUTED
 from tnlpad.grid.estimate import KnownFrom, Pace, paces, seconds_left
-from tnlpad.grid.grid import State, run_status
+from tnlpad.grid.grid import RunStatus, State, run_status
 from tnlpad.methods import METHODS
 from tnlpad.paper.cells import (
     FIGURES,
@@ -162,7 +162,9 @@ class PlannedStatus:
     known_from: KnownFrom | None = None
 
 
-def plan_status(planned: Sequence[Planned], out: Path, device: str, at_once: int = 1) -> list[PlannedStatus]:
+def plan_status(
+    planned: Sequence[Planned], out: Path, device: str, at_once: int = 1, have: Container[str] = ()
+) -> list[PlannedStatus]:
     """Read the state of all runs of a plan from a folder.
 
     Args:
@@ -170,8 +172,12 @@ def plan_status(planned: Sequence[Planned], out: Path, device: str, at_once: int
         out: Folder of all runs.
         device: Device of the runs.
         at_once: How many runs share the device.
+        have: Run ids of finished runs whose records are elsewhere; they count as done.
     """
-    found = {each.run_id: run_status(each.run_id, out) for each in planned}
+    found = {
+        each.run_id: RunStatus(state="done") if each.run_id in have else run_status(each.run_id, out)
+        for each in planned
+    }
     pace: Pace = {}
     if any(status.state in UNFINISHED for status in found.values()):
         spent = [(each.config, found[each.run_id].seconds_per_epoch) for each in planned]

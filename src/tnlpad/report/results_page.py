@@ -76,6 +76,7 @@ def results_page(contents: Contents) -> str:
         open_studies=sum(len(study.rows) for study in contents.studies) <= MAX_OPEN_ROWS,
         open_selection=sum(len(setting.rows) for setting in contents.selection) <= MAX_OPEN_ROWS,
         verdict=verdict(filled),
+        whole=_whole(contents),
         coverage=overview.coverage_text(contents.tables) if _whole(contents) else "",
         counts={table.name: overview.counts(table) for table in contents.tables},
         headline=overview.headline(contents.leads),

@@ -3,7 +3,7 @@
     index.html
     tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (paired: TNLPAD with each method, seed by seed;
                                                           other: runs outside the paper's tables;
-                                                          selection: sample selection)
+                                                          selection: sample selection; datasets: the datasets)
     figures/NAME.svg  figures/NAME.pdf
 
 Files are written by rename, and the page last, so that it never refers to a missing file. Other files in the folder
@@ -27,7 +27,7 @@ from tnlpad.report.paper_tables import paper_table_files
 from tnlpad.report.results import TITLES, table_results
 from tnlpad.report.results_page import Contents, FigureOnPage, results_page
 from tnlpad.report.style import inline_svg, save_figure
-from tnlpad.report.table import Table, TableFiles
+from tnlpad.report.table import Table, TableFiles, latex_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +72,8 @@ def write_report(
     table_files = {table.name: paper_table_files(table) for table in results if table.filled or tables}
     if others:
         table_files[studies.NAME] = studies.studies_files(others)
+    if datasets is not None and not tables:
+        table_files["datasets"] = _plain_table_files(datasets)
     if compared and not tables:
         table_files[overview.NAME] = overview.paired_files(compared)
     if selecting:
@@ -102,6 +104,15 @@ def write_report(
     page = out / "index.html"
     write_by_rename(page, results_page(contents).encode())
     return Report(page=page, files=(page, *files), tables=table_files, contents=contents)
+
+
+def _plain_table_files(table: Table) -> TableFiles:
+    """Return a table of text in all formats."""
+    return TableFiles(
+        markdown=table.to_markdown(1),
+        latex=latex_file(table.title, [table.to_latex(f"{table.title}.")]),
+        rows=[dict(zip(table.headings, row, strict=True)) for row in table.rows],
+    )
 
 
 def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord], list[Problem]]:
