@@ -7,7 +7,7 @@ value over the grid, which nobody knows beforehand; *chosen* is the C of the hig
 labels. Accuracies are on clean test samples.
 
     python -m benchmarks.features [--photos FOLDER] [--texts FOLDER] [--noise symmetric:0.3 ...] [--seeds 1 2 3]
-                                  [--log cells.jsonl] [--save record.json]
+                                  [--log cells.jsonl] [--regressions fitted.jsonl] [--save record.json]
 
 `--photos` holds train/CLASS/*.jpg and test/CLASS/*.jpg with right labels; `--texts` holds NAME_train.csv (text, label),
 NAME_truth.csv and NAME_test.csv.
@@ -52,19 +52,28 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", default=list(NOISES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--log", type=Path, help="a line for each cell; those in it are not repeated")
+    parser.add_argument("--regressions", type=Path, help="the same for the regressions, which do not depend on us")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
-    lines = options.log.read_text().splitlines() if options.log is not None and options.log.exists() else []
-    cells: list[dict[str, Any]] = [json.loads(each) for each in lines]
+    cells = logged(options.log)
     done = {(cell["data"], cell["noise"], cell["seed"]) for cell in cells}
     for cell in chain(photographs(options, done), texts(options, done)):
         cells.append(cell)
         print(line(cell), flush=True)
-        if options.log is not None:
-            with options.log.open("a") as file:
-                file.write(json.dumps(cell) + "\n")
+        add(cell, options.log)
     record = {"machine": machine("cpu"), "versions": versions(), "grid": GRID, "cells": cells}
     leave(record | {"means": means(cells)}, options.save)
+
+
+def logged(path: Path | None) -> list[dict[str, Any]]:
+    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    return [json.loads(each) for each in lines]
+
+
+def add(found: Mapping[str, Any], path: Path | None) -> None:
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(found) + "\n")
 
 
 def photographs(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
@@ -98,10 +107,10 @@ def photographs(options: argparse.Namespace, done: Collection[tuple[str, str, in
                     for row in range(len(given))
                 ))  # fmt: skip
                 ours = fitted(table, seed, images=options.photos, backbone="lite")
-            theirs = regressions(features, given, clean.labels, train, test)
-            yield {"data": "photographs", "noise": noise, "seed": seed, "feature_seconds": seconds} | compared(
-                ours, theirs, given[train] != clean.labels[train]
-            )
+            key = {"data": "photographs", "noise": noise, "seed": seed}
+            theirs = kept(options.regressions, key, features, given, clean.labels, train, test)
+            wrong = given[train] != clean.labels[train]
+            yield key | {"feature_seconds": seconds} | compared(ours, theirs, wrong)
 
 
 def texts(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
@@ -111,7 +120,7 @@ def texts(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -
         if not seeds:
             continue
         rows, test_rows = (read(options.texts / f"{name}_{part}.csv") for part in ("train", "test"))
-        truth = [row["label"] for row in read(options.texts / f"{name}_truth.csv")]
+        truth = [next(iter(row.values())) for row in read(options.texts / f"{name}_truth.csv")]
         classes = sorted({row["label"] for row in (*rows, *test_rows)} | set(truth))
         labels = np.array([classes.index(word) for word in (*truth, *(row["label"] for row in test_rows))])
         given = labels.copy()
@@ -120,7 +129,7 @@ def texts(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -
         train, test = np.arange(len(rows)), np.arange(len(rows), len(words))
         encoder = TextEncoder.fit(words[: len(rows)])
         features = encoder.transform(words)
-        theirs = regressions(features, given, labels, train, test)
+        theirs = kept(options.regressions, {"data": name, "noise": "rules"}, features, given, labels, train, test)
         for seed in seeds:
             with tempfile.TemporaryDirectory() as folder:
                 table = Path(folder) / "texts.csv"
@@ -160,18 +169,28 @@ def fitted(table: Path, seed: int, *, images: Path | None = None, **options: Any
     seconds = time.perf_counter() - started
     score = np.empty(len(result.run.scores))
     score[result.run.scores.columns["index"]] = result.run.ranking.score
-    withheld = result.caution is not None
+    interval = result.noise_rate_interval if result.caution is None else None
     return {
         "score": score,
         "accuracy": result.summary["chosen"]["test_accuracy"],
-        "estimate": None if withheld else result.noise_rate,
-        "interval": None if withheld else list(result.noise_rate_interval),
+        "estimate": None if interval is None else result.noise_rate,
+        "interval": None if interval is None else list(interval),
         "seconds": seconds,
     }
 
 
+def kept(log: Path | None, key: Mapping[str, Any], *arguments: Any) -> list[dict[str, Any]]:
+    """Return the regressions of the log, or fit them."""
+    for each in logged(log):
+        if key.items() <= each.items():
+            return list(each["regressions"])
+    found = regressions(*arguments)
+    add({**key, "regressions": found}, log)
+    return found
+
+
 def regressions(features: Any, given: Labels, labels: Labels, train: Labels, test: Labels) -> list[dict[str, Any]]:
-    """Fit the regression for every C; return cleanlab's scores, the accuracies on noisy and on clean test labels."""
+    """Fit the regression for every C; return measures, and the out-of-fold accuracies on the noisy labels."""
     from cleanlab.rank import get_label_quality_scores
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -179,28 +198,28 @@ def regressions(features: Any, given: Labels, labels: Labels, train: Labels, tes
     spread = features[train].std(0)
     rows = (features - features[train].mean(0)) / np.where(spread > 0, spread, 1)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    found = []
+    found: list[dict[str, Any]] = []
     for strength in GRID:
         model = LogisticRegression(C=strength, max_iter=200, tol=1e-3)
         out = cross_val_predict(model, rows[train], given[train], cv=folds, method="predict_proba")
         noisy = float((out.argmax(1) == given[train]).mean())
         accuracy = float((model.fit(rows[train], given[train]).predict(rows[test]) == labels[test]).mean())
         quality = get_label_quality_scores(given[train], out, method="self_confidence")
-        found.append({"C": strength, "score": 1 - quality, "noisy_accuracy": noisy, "accuracy": accuracy})
+        wrong = given[train] != labels[train]
+        found.append({"C": strength, "noisy_accuracy": noisy, **measures(1 - quality, accuracy, wrong)})
     return found
 
 
 def compared(ours: Mapping[str, Any], theirs: Sequence[Mapping[str, Any]], wrong: NDArray[np.bool_]) -> dict[str, Any]:
     """Return the measures of ours, of the regression at its best C, and at the C that cross-validation chooses."""
-    every = [measures(each["score"], each["accuracy"], wrong) for each in theirs]
-    chosen = int(np.argmax([each["noisy_accuracy"] for each in theirs]))
+    chosen = max(theirs, key=lambda each: each["noisy_accuracy"])
     return {
         "truth": float(wrong.mean()),
         "ours": measures(ours["score"], ours["accuracy"], wrong),
         "best": {
-            name: max((each[name] for each in every if each[name] is not None), default=None) for name in MEASURES
+            name: max((each[name] for each in theirs if each[name] is not None), default=None) for name in MEASURES
         },
-        "chosen": every[chosen] | {"C": theirs[chosen]["C"]},
+        "chosen": {name: chosen[name] for name in (*MEASURES, "C")},
         **{name: ours[name] for name in ("estimate", "interval", "seconds")},
     }
 

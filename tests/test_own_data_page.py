@@ -10,18 +10,21 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits, load_wine
 
+from benchmarks import head_settings
 from benchmarks.own_defaults import MIDDLE_C2, Candidate, Cell, best_rate, c2_curves
 from benchmarks.own_defaults import chosen as choose
 from tests.cli.trained import asked
 from tests.data.own_files import picture, save
 from tnlpad.data.own import DataShape, open_dataset
 from tnlpad.integrations.sklearn import TnlpadClassifier
+from tnlpad.networks.head import DROPOUT, HIDDEN
 from tnlpad.runs.config import configure
 from tnlpad.runs.recipes import LEARNING_RATES, OWN_C2
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "own_data.md"
 RECORD = json.loads((ROOT / "benchmarks" / "records" / "own_defaults-cpu.json").read_text())
+HEADS_RECORD = json.loads((ROOT / "benchmarks" / "records" / "head_settings-cpu.json").read_text())
 
 
 def blocks(language):
@@ -93,7 +96,7 @@ def test_links_lead_somewhere():
 def test_the_defaults_are_what_validation_chose():
     chosen = RECORD["chosen_by_validation"]
     assert chosen["c2"] == OWN_C2
-    assert chosen["learning_rates"] == LEARNING_RATES
+    assert {network: chosen["learning_rates"][network] for network in LEARNING_RATES} == LEARNING_RATES
     classifier = TnlpadClassifier()
     found = {"c2": classifier.c2, "learning_rate": classifier.learning_rate}
     assert chosen["classifier"] == found
@@ -116,17 +119,41 @@ def test_the_choice_follows_from_the_candidates():
 
 def test_the_recipe_uses_them():
     shape = DataShape(
-        fingerprint="0" * 64, kind="features", samples=9, validation=0, test=0, classes=2, channels=3, height=1, width=1
+        fingerprint="0" * 64, kind="images", samples=9, validation=0, test=0, classes=2, channels=1, height=8, width=8
     )
     config = configure(shape)
-    assert (config.options["c2"], config.learning_rate) == (OWN_C2, LEARNING_RATES["mlp"])
+    assert (config.options["c2"], config.learning_rate) == (OWN_C2, LEARNING_RATES["small_cnn"])
+
+
+def test_the_settings_of_the_heads_follow_from_their_accuracies(monkeypatch):
+    """Made again from the out-of-fold accuracies on noisy labels, which are all that the record has."""
+    trainings = head_settings.Trainings(head_settings.Places(), log=None)
+    trainings.cells = [head_settings.Cell(**cell) for cell in HEADS_RECORD["cells"]]
+    trainings.small = HEADS_RECORD["steps"][0]["cells"]
+    trainings.candidates = json.loads(json.dumps(HEADS_RECORD["candidates"]))
+    monkeypatch.setattr(head_settings, "trained", None)
+    assert head_settings.searched(trainings) == HEADS_RECORD["chosen"]
+    assert trainings.steps == HEADS_RECORD["steps"]
+
+
+def test_the_heads_use_them():
+    chosen = HEADS_RECORD["chosen"]
+    shape = DataShape(
+        fingerprint="0" * 64, kind="text", samples=999, validation=0, test=0, classes=2, channels=1, height=1, width=1
+    )
+    config = configure(shape)
+    for name in ("learning_rate", "weight_decay", "epochs", "batch_size"):
+        assert getattr(config, name) == chosen[name]
+    assert (chosen["hidden"], chosen["dropout"], chosen["mixed"]) == (HIDDEN, DROPOUT, 0)
 
 
 def test_the_numbers_are_those_of_the_record():
     spec = importlib.util.spec_from_file_location("own_data", ROOT / "docs" / "own_data.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.page(PAGE.read_text(), RECORD) == PAGE.read_text(), "python docs/own_data.py writes it again"
+    assert module.page(PAGE.read_text(), RECORD, HEADS_RECORD) == PAGE.read_text(), (
+        "python docs/own_data.py writes it again"
+    )
     none = {"validation": 0.5, "gain": 0.0, "gain_error": 0.01}
     rules = {"constant": none, "release time": none, module.UPPER_BOUND: none}
     assert module.verdict(rules) == "No rule beats the constant, so c2 is a constant."

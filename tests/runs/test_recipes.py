@@ -150,7 +150,7 @@ def test_rows_are_judged_out_of_fold_unless_they_are_too_many():
     for kind in ("features", "text", "table"):
         assert dataset_defaults(shape(kind=kind, samples=3000))["folds"] == 5
     assert dataset_defaults(shape(kind="features", samples=10_000, classes=10_000))["folds"] is None
-    few, many = (dataset_defaults(shape(kind="table", samples=count)) for count in (500, 5000))
+    few, many = (dataset_defaults(shape(kind="table", samples=count)) for count in (499, 500))
     assert few["batch_size"] < many["batch_size"]
 
 

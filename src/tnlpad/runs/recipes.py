@@ -86,11 +86,11 @@ DECAY_AFTER = 0.75  # share of the epochs
 MAX_SCORED_EPOCHS = 50  # approximately: longer runs score the samples in every second epoch, or every third, ...
 LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03}
 # Features of pretrained networks, texts and tables. benchmarks/head_settings.py chose the settings of heads by
-# out-of-fold accuracy on noisy labels, and not on the photographs that benchmarks/features.py measures.
+# out-of-fold accuracy on noisy labels, on other data than the photographs of benchmarks/features.py.
 ROWS = ("features", "text", "table")  # kinds of data that are trained on as rows of numbers
 FOLDS = 5
 MAX_JUDGEMENTS = 30_000_000  # samples times classes; beyond that, folds would take hours
-FEW_ROWS = 2000  # below that, an epoch of large batches has too few steps
+FEW_ROWS = 500  # below that, an epoch of large batches has too few steps
 HEAD_SAMPLES_SEEN = 100_000  # over all epochs, within the limits of the next line
 MIN_HEAD_EPOCHS, MAX_HEAD_EPOCHS = 20, 60
 REPEATS = {3: 10_000, 2: 30_000, 1: math.inf}  # repeats: largest number of samples
@@ -100,7 +100,7 @@ HEADS: dict[str, Any] = {
     "learning_rate": 0.01,
     "decay": 0.1,
     "momentum": 0.9,
-    "weight_decay": 0.1,
+    "weight_decay": 0.04,
 }
 # Training a pretrained network: small steps, as the paper's for Clothing1M, and a few epochs. With steps ten times as
 # large, EfficientNet-Lite0 diverges on 400 photographs.
