@@ -98,6 +98,22 @@ all held-out ones was made after digits from scratch with 30 % random errors and
 training is no independent evidence for it.
 
 """
+VOTES = """
+## Predictions of any model, with and without votes
+
+`tnlpad.find_suspects` from the out-of-fold predictions of three models of scikit-learn: logistic regression, a random
+forest and a small network (`python -m benchmarks.predictions`). With `features=`, the nearest samples vote on each
+label; here these are the features that the model was trained on. The table shows means over the models.
+
+"""
+IN_TRAINING = """
+Labels can also be judged in training, as `DecompositionCallback(judge=True)` does for Lightning and the Hugging Face
+Trainer: by the mean predictions of a network for the samples that it is trained on. Beside it are five folds of
+`TnlpadClassifier`. *listed* is the number of suspects and, in brackets, the share of them that is wrong, in percent.
+The order in training uses the estimated transition matrix, the one out of fold does not: so it is the better one where
+errors follow the classes, and the worse one where the network learns every label soon.
+
+"""
 
 
 def page() -> str:
@@ -111,6 +127,7 @@ def page() -> str:
     parts += map(at_scale, read("suspects-scale-*.json"))
     parts += map(on_features, read("features-*.json"))
     parts += map(audited, read("audit-*.json"))
+    parts += map(predicted, read("predictions-*.json"))
     return "".join(parts)
 
 
@@ -208,6 +225,54 @@ def audited(record: Mapping[str, Any]) -> str:
         widths = [f"{100 * row['mean_width']:.1f}" for row in sorted(group, key=lambda row: row["size"])]
         rows.append([data, by, f"{100 * rate:.0f}", f"{100 * min(row['coverage'] for row in group):.1f}", *widths])
     return AUDIT.format(repeats=record["repeats"]) + table(rows)
+
+
+def predicted(record: Mapping[str, Any]) -> str:
+    """Return the sections on votes of the nearest samples and on predictions made in training."""
+    named = {"auroc": "AUROC", "average_precision": "average precision"}
+    kinds = ("plain", "voted")
+    heads = [f"{measure}, {with_votes}" for measure in named.values() for with_votes in ("without", "with votes")]
+    rows = [["data", "wrong labels", "n", *heads], ["---", "---", *["---:"] * (1 + len(heads))]]
+    for (data, noise), cells in by_data(record["votes"]).items():
+        values = [mean(cell[kind][measure] for cell in cells) for measure in named for kind in kinds]
+        rows.append([data, noise, str(len(cells)), *(f"{100 * value:.1f}" for value in values)])
+    found = [["data", "wrong labels", "in training, AUROC", "listed", "out of fold, AUROC", "listed"]]
+    found.append(["---", "---", *["---:"] * 4])
+    for (data, noise), cells in by_data(record["trainings"]).items():
+        row = [data, noise]
+        for kind in ("in_training", "out_of_fold"):
+            listed, wrong = (sum(cell[kind][key] for cell in cells) for key in ("listed", "listed_wrong"))
+            row.append(f"{100 * mean(cell[kind]['auroc'] for cell in cells):.1f}")
+            row.append(f"{listed / len(cells):,.0f}" + (f" ({100 * wrong / listed:.0f})" if listed else ""))
+        found.append(row)
+    return VOTES + table(rows) + "\n" + gains(record["votes"]) + IN_TRAINING + table(found)
+
+
+def by_data(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    """Group cells that differ only in their seed or model."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell["data"], cell["noise"]), []).append(cell)
+    return groups
+
+
+def gains(cells: Sequence[Cell]) -> str:
+    """Summarise what votes change, also those of features without meaning."""
+    lines = []
+    for kind, name in (("voted", "votes"), ("random", "votes by random numbers instead of features")):
+        change = [100 * (cell[kind]["auroc"] - cell["plain"]["auroc"]) for cell in cells]
+        better = sum(each > 0 for each in change)
+        lines.append(
+            f"- AUROC with {name}: {mean(change):+.1f} points on average, from {min(change):+.1f} to "
+            f"{max(change):+.1f}; higher in {better} of {len(change)} predictions."
+        )
+    for kind, name in (("plain", "without votes"), ("voted", "with votes")):
+        random = [cell[kind]["covered"] for cell in cells if cell["noise"].startswith("symmetric")]
+        given = [each for each in random if each is not None]
+        lines.append(
+            f"- Random errors, {name}: a rate in {len(given)} of {len(random)}, {sum(given)} within the interval."
+        )
+    return "\n".join(lines).replace("-0.", "−0.").replace("from -", "from −") + "\n"
 
 
 def by_setting(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:

@@ -44,6 +44,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     photos(tmp_path / "photos")
     photos(tmp_path / "more_photos", count=4, start=200)
+    labels = np.arange(60) % 3
+    for name, array in {"p.npy": np.eye(3)[labels] * 0.7 + 0.1, "y.npy": labels, "f.npy": labels[:, None]}.items():
+        np.save(tmp_path / name, array)
     return tmp_path
 
 
@@ -59,11 +62,13 @@ def test_the_commands_run(folder):
         assert result.exit_code == 0, f"{line}: {result.output}"
         if first:
             run = next((folder / "runs").iterdir())
-    for name in ("suspects/index.html", "cleaned.csv", "predictions.csv", "model.safetensors", "lists/labels.npy"):
+    made = ("suspects/index.html", "cleaned.csv", "predictions.csv", "model.safetensors", "lists/labels.npy")
+    for name in (*made, "found/suspects.csv"):
         assert (folder / name).exists(), name
 
 
 def test_the_python_runs(folder):
+    pytest.importorskip("pandas", reason="pip install pandas")
     names = {}
     for block in blocks("python"):
         if "cleanlab" in block:
@@ -74,6 +79,9 @@ def test_the_python_runs(folder):
     assert names["page"].exists()
     given, right = load_digits().target, load_digits().target
     given[:200] = (given[:200] + 1) % 10
+    wrong = names["given"] != right
+    for found, least in ((names["found"].suspects, 0.95), (names["classifier"].suspects, 0.8)):
+        assert np.mean([wrong[each.index] for each in found]) > least
     kept, cleaned = names["result"].clean()
     assert (names["result"].caution, kept.tolist()) == (None, list(range(1797)))
     assert (cleaned == right).mean() > (given == right).mean() + 0.03
