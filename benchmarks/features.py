@@ -7,7 +7,7 @@ value over the grid, which nobody knows beforehand; *chosen* is the C of the hig
 labels. Accuracies are on clean test samples.
 
     python -m benchmarks.features [--photos FOLDER] [--texts FOLDER] [--noise symmetric:0.3 ...] [--seeds 1 2 3]
-                                  [--log cells.jsonl] [--regressions fitted.jsonl] [--save record.json]
+                                  [--log cells.jsonl] [--regressions fitted.jsonl] [--time] [--save record.json]
 
 `--photos` holds train/CLASS/*.jpg and test/CLASS/*.jpg with right labels; `--texts` holds NAME_train.csv (text, label),
 NAME_truth.csv and NAME_test.csv.
@@ -16,6 +16,8 @@ NAME_truth.csv and NAME_test.csv.
 import argparse
 import csv
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 
 import tnlpad
 from benchmarks.machine import leave, machine, versions
-from tnlpad.data.own import open_dataset
+from tnlpad.data.own import OwnDataset, open_dataset
 from tnlpad.features.backbone import resolve_backbone
 from tnlpad.features.cache import default_cache
 from tnlpad.features.extract import extract_dataset
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--log", type=Path, help="a line for each cell; those in it are not repeated")
     parser.add_argument("--regressions", type=Path, help="the same for the regressions, which do not depend on us")
+    parser.add_argument("--time", action="store_true", help="also time the command, with an empty cache of features")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     cells = logged(options.log)
@@ -61,8 +64,8 @@ def main() -> None:
         cells.append(cell)
         print(line(cell), flush=True)
         add(cell, options.log)
-    record = {"machine": machine("cpu"), "versions": versions(), "grid": GRID, "cells": cells}
-    leave(record | {"means": means(cells)}, options.save)
+    record = {"machine": machine("cpu"), "versions": versions(), "grid": GRID, "cells": cells, "means": means(cells)}
+    leave(record | {"commands": list(commands(options)) if options.time else []}, options.save)
 
 
 def logged(path: Path | None) -> list[dict[str, Any]]:
@@ -81,36 +84,52 @@ def photographs(options: argparse.Namespace, done: Collection[tuple[str, str, in
     if options.photos is None:
         return
     clean = open_dataset(options.photos)
-    started = time.perf_counter()
     backbone = resolve_backbone("lite", clean.shape).backbone
     assert backbone is not None, "lite is a backbone"
     features = extract_dataset(clean, backbone, cache=default_cache())
-    seconds = time.perf_counter() - started
     train, test = clean.indices("train"), clean.indices("test")
     for noise in options.noise:
         for seed in options.seeds if noise != "none" else options.seeds[:1]:
             if ("photographs", noise, seed) in done:
                 continue
-            given = clean.labels.copy()
-            if noise != "none":
-                given[train] = make_noisy_labels(
-                    parse_noise(noise),
-                    dataset="own",
-                    labels=clean.labels[train],
-                    num_classes=len(clean.class_names),
-                    seed=seed,
-                ).given
+            given = with_noise(clean, noise, seed)
             with tempfile.TemporaryDirectory() as folder:
-                table = Path(folder) / "photographs.csv"
-                write(table, ["path", "label", "split"], (
-                    [clean.ids[row], clean.class_names[given[row]], clean.parts[row] if clean.parts else "train"]
-                    for row in range(len(given))
-                ))  # fmt: skip
-                ours = fitted(table, seed, images=options.photos, backbone="lite")
+                ours = fitted(listed(clean, given, Path(folder)), seed, images=options.photos, backbone="lite")
             key = {"data": "photographs", "noise": noise, "seed": seed}
             theirs = kept(options.regressions, key, features, given, clean.labels, train, test)
-            wrong = given[train] != clean.labels[train]
-            yield key | {"feature_seconds": seconds} | compared(ours, theirs, wrong)
+            yield key | compared(ours, theirs, given[train] != clean.labels[train])
+
+
+def commands(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the time of the whole command for each seed and the first noise; features are computed in it."""
+    clean, noise = open_dataset(options.photos), options.noise[0]
+    for seed in options.seeds:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            table = listed(clean, with_noise(clean, noise, seed), folder)
+            words = ["train", table, "--images", options.photos, "--backbone", "lite", "--seed", seed, "--quiet"]
+            words += ["--cache", folder / "features", "--out", folder / "runs"]
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-m", "tnlpad", *map(str, words)], check=True)
+            yield {"noise": noise, "seed": seed, "seconds": time.perf_counter() - started}
+
+
+def with_noise(clean: OwnDataset, noise: str, seed: int) -> Labels:
+    """Return labels of which some of the training part are wrong."""
+    given, train = clean.labels.copy(), clean.indices("train")
+    if noise != "none":
+        given[train] = make_noisy_labels(
+            parse_noise(noise), dataset="own", labels=given[train], num_classes=len(clean.class_names), seed=seed
+        ).given
+    return given
+
+
+def listed(clean: OwnDataset, given: Labels, folder: Path) -> Path:
+    """Write a table of the photographs with these labels."""
+    parts = clean.parts or ["train"] * len(given)
+    names = [clean.class_names[label] for label in given]
+    write(folder / "photographs.csv", ["path", "label", "split"], zip(clean.ids, names, parts, strict=True))
+    return folder / "photographs.csv"
 
 
 def texts(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
