@@ -478,8 +478,8 @@ class FakeRay:
         self.told.append(options)
         return lambda function: SimpleNamespace(remote=partial(self._start, function))
 
-    def _start(self, function, task):
-        self.tasks[len(self.tasks)] = (function, task)
+    def _start(self, function, *arguments):
+        self.tasks[len(self.tasks)] = (function, arguments)
         return len(self.tasks) - 1
 
     def wait(self, references, **_):
@@ -488,8 +488,8 @@ class FakeRay:
     def get(self, reference):
         if self.failures:
             raise self.failures.pop(0)
-        function, task = self.tasks[reference]
-        return function(task)
+        function, arguments = self.tasks[reference]
+        return function(*arguments)
 
     def cancel(self, reference, *, force):
         self.told.append(("cancelled", reference, force))
