@@ -422,13 +422,13 @@ def test_a_killed_driver_is_started_again_and_nothing_is_lost(out):
 
 @needs_proc
 def test_a_killed_worker_costs_nothing_but_time(out):
-    driver = Driver(out, *PART, "--set", "epochs=30")
+    driver = Driver(out, *PART, "--set", "epochs=12")
     until(lambda: any(folder.epochs() for folder in find_runs(out)))
     os.kill(driver.workers()[0], signal.SIGKILL)
     code, stdout, stderr = driver.end()
     assert code == 0, stderr
     assert "6 of 6 runs are done" in stdout
-    assert_whole(out, part(epochs=30, batch_size=64), 30)
+    assert_whole(out, part(epochs=12, batch_size=64), 12)
 
 
 def test_two_drivers_share_the_work(out):
