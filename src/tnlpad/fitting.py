@@ -27,9 +27,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tnlpad.data.own.columns import without
-from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset, ReadOptions
-from tnlpad.data.own.manifest import ids_of, roles_of
+from tnlpad.data.own.columns import label_column, without
+from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
 from tnlpad.features.cache import default_cache
@@ -60,6 +59,7 @@ def fit(
     label: str | None = None,
     text: str | None = None,
     group: str | Sequence[Any] | None = None,
+    id: str | None = None,
     ignore: str | Sequence[str] = (),
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
@@ -97,8 +97,10 @@ def fit(
         text: Name of the text column, to train on texts.
         group: Name of a column, or one value per sample: samples of one group are never judged by networks that learnt
             from another sample of it. Only for samples that are judged out of fold.
+        id: Name of the column with the ids of the samples, for the list of suspects (default: id).
         ignore: Columns of a table to exclude.
-        ids: Ids of the samples, for the list of suspects (default: their indices).
+        ids: Ids of samples without such a column (default: the index of a DataFrame unless it counts the rows, else the
+            row numbers).
         class_names: Names of the labels 0, 1, 2 …
         method, network: As for `tnlpad train`; by default the network fits the size of the images.
         seed: Random seed.
@@ -125,7 +127,7 @@ def fit(
         )
     excluded = [ignore] if isinstance(ignore, str) else ignore
     own = open_samples(
-        data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded, text=text, group=group
+        data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded, text=text, group=group, id=id
     )
     if own.problems:
         first = own.problems[0]
@@ -135,7 +137,7 @@ def fit(
     for note in own.notes:
         warnings.warn(f"Note: {note}", stacklevel=2)
     trainable_parts(own)
-    given = _given(data, labels, label, excluded, ids)
+    given = _given(data, labels, label, excluded)
     chosen_device = device_named(device)
     all_settings = dict(settings or {})
     initial = Path(weights) if weights is not None else None
@@ -234,7 +236,6 @@ class Classifier(nn.Module):
 class Given:
     """Samples as they were passed to `fit`, for `Result.clean`: a DataFrame with a label column, or separate labels."""
 
-    ids: Sequence[str]
     labels: Sequence[Any] | None = None
     frame: "pd.DataFrame | None" = None
     column: Any = None
@@ -419,8 +420,8 @@ class Result:
             labels = _values([*names, *(row.label for row in kept)])[len(names) :]
             return _values([row.id for row in kept]), labels
         if given.labels is None:
-            return cleaned_frame(self.run, kept, given.ids, given.frame, given.column)
-        places, values = cleaned_labels(self.run, kept, given.ids, given.labels)
+            return cleaned_frame(self.run, kept, given.frame, given.column)
+        places, values = cleaned_labels(self.run, kept, given.labels)
         return np.array(places, dtype=np.int64), np.array(values)
 
     def _decisions(self, review: str | PathLike[str] | Mapping[Any, Any] | None) -> Review | None:
@@ -431,21 +432,14 @@ class Result:
         return None if review is None else read_review(Path(review), self.run.names.ids)
 
 
-def _given(
-    data: Any, labels: Any, label: str | None, ignored: Sequence[str], ids: Sequence[Any] | None
-) -> Given | None:
+def _given(data: Any, labels: Any, label: str | None, ignored: Sequence[str]) -> Given | None:
     if holds_labels(data):
         return None
-    names = [str(each) for each in (ids if ids is not None else range(len(data)))]
-    if hasattr(data, "columns"):
-        table = {str(name): data[name].to_numpy() for name in data.columns}
-        table = {name: table[name] for name in without(ignored, table, IN_MEMORY)}
-        roles = roles_of(table, IN_MEMORY, ReadOptions(label=label, labelled=labels is None))
-        names = names if ids is not None else list(ids_of(table, roles, IN_MEMORY))
-        if labels is None:
-            return Given(ids=names, frame=data, column=next(key for key in data.columns if str(key) == roles.label))
+    if labels is None and hasattr(data, "columns"):
+        names = {str(key): key for key in data.columns}
+        return Given(frame=data, column=names[label_column(label, without(ignored, names, IN_MEMORY), IN_MEMORY) or ""])
     values = labels_of(labels)
-    return Given(ids=names, labels=list(values.ravel() if hasattr(values, "ravel") else values))
+    return Given(labels=list(values.ravel() if hasattr(values, "ravel") else values))
 
 
 def _values(names: Sequence[str]) -> NDArray[Any]:

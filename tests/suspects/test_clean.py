@@ -59,7 +59,7 @@ def test_corrected_labels_are_nearer_to_the_truth_and_the_original_stays(run):
     assert sum(right) / len(right) > 0.93 > 1 - wrong.mean()
     assert [row.original_label for row in table] == [classes[label] for label in run.scores.columns["given"]]
     assert all((row.label != row.original_label) == row.changed for row in table)
-    assert {row.row()[HEADER.index("changed")] for row in table} == {"yes", "no"}
+    assert {row.fields()[HEADER.index("changed")] for row in table} == {"yes", "no"}
 
 
 def test_dropped_samples_are_gone_and_the_rest_unchanged(run):
@@ -102,7 +102,7 @@ def test_the_test_part_stays_as_it_is(run):
     write_samples(run.folder.path, columns | {"part": ["train"] * 600 + ["test"]}, {"kind": "features"})
     *scored, last = clean_samples(run).kept
     assert len(scored) == 600
-    assert last.row() == ("b", None, "y", "test", "y", "no", "")
+    assert last.fields() == ("b", None, "y", "test", "y", "no", "")
 
 
 def test_a_weak_network_changes_the_first_of_the_order_and_nothing_else(run):
@@ -151,11 +151,11 @@ def test_decisions_of_an_audit_are_used_and_overridden_by_a_review(run):
 def test_labels_come_back_in_the_values_and_the_order_of_the_data(run):
     codes = {"ant": 7, "bee": True, "<cat>": None}
     given = [codes[run.scores.class_names[label]] for label in run.scores.columns["given"]]
-    ids = run.names.ids[::-1]
+    run = replace(run, names=replace(run.names, rows=np.arange(600)[::-1] + 5))  # after five rows that were not used
     kept = clean_samples(run, review={"0": None, "1": "wasp"}).kept
-    places, labels = cleaned_labels(run, kept, ids, given[::-1])
-    assert places == [*range(598), 598]
+    rows, labels = cleaned_labels(run, kept, [None] * 5 + given[::-1])
+    assert rows == [*range(5, 604)]
     assert labels[-1] == "wasp"
-    expected = {row.id: codes.get(row.label, row.label) for row in kept}
-    assert labels == [expected[ids[place]] for place in places]
+    expected = {row.row: codes.get(row.label, row.label) for row in kept}
+    assert labels == [expected[row] for row in rows]
     assert np.mean([one != two for one, two in zip(labels, given[::-1], strict=False)]) > 0.1

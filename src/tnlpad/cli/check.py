@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.options import AsJson, GroupColumn, IgnoredColumns, ImagesFolder, LabelColumn, Quiet, TextColumn
+from tnlpad.cli.options import (
+    AsJson,
+    GroupColumn,
+    IdColumn,
+    IgnoredColumns,
+    ImagesFolder,
+    LabelColumn,
+    Quiet,
+    TextColumn,
+)
 from tnlpad.cli.output import fail, print_json, printable
 from tnlpad.cli.progress import progress_reporter
 
@@ -40,6 +49,7 @@ def check(
     label: LabelColumn = None,
     text: TextColumn = None,
     group: GroupColumn = None,
+    id: IdColumn = None,
     ignore: IgnoredColumns = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -62,7 +72,7 @@ def check(
     try:
         with progress_reporter(quiet) as reporter:
             own = open_dataset(
-                data, images=images, label=label, text=text, group=group, ignored=ignore or (), reporter=reporter
+                data, images=images, label=label, text=text, group=group, id=id, ignored=ignore or (), reporter=reporter
             )
     except DataError as error:
         fail(str(error), code=3)

@@ -211,7 +211,7 @@ def _next_command(out: Path, form: "Form", found: "RankedRun", kept: "Sequence[C
         return None
     command = ["tnlpad", "train", str(out)]
     if form in ("table", "manifest", "pictures"):
-        columns = {name: found.about.get(f"{name}_column") for name in ("text", "group")}
+        columns = {name: found.about.get(f"{name}_column") for name in ("text", "group", "id")}
         command += table_options(found.about.get("label_column"), found.about.get("ignored", ()), **columns)
     if (images := images_option(out, form, found, kept)) is not None:
         command += ["--images", str(images)]

@@ -75,7 +75,7 @@ def _resume_command(folder: "RunFolder") -> str:
     about = _data_file(folder)
     if not about or folder.config().get("pretrained") is not None:  # no record holds the path of the weights
         return "the command that started it"
-    columns = {name: about.get(f"{name}_column") for name in ("text", "group")}
+    columns = {name: about.get(f"{name}_column") for name in ("text", "group", "id")}
     words = ["tnlpad", "train", about["path"]]
     words += table_options(about.get("label_column"), about.get("ignored", ()), **columns)
     for option, key in {"--images": "images", "--backbone": "backbone", "--weights": "backbone_weights"}.items():

@@ -46,6 +46,9 @@ GroupColumn = Annotated[
     str | None,
     data_option("--group", metavar="COLUMN", help="Column whose equal values mark samples that belong together."),
 ]
+IdColumn = Annotated[
+    str | None, data_option("--id", metavar="COLUMN", help="Name of the column that identifies samples (default: id).")
+]
 Backbone = Annotated[
     str,
     training_option(
@@ -109,10 +112,15 @@ AsJson = Annotated[bool, output_option("--json", help="Print one JSON document."
 
 
 def table_options(
-    label: str | None, ignored: Iterable[str], *, text: str | None = None, group: str | None = None
+    label: str | None,
+    ignored: Iterable[str],
+    *,
+    text: str | None = None,
+    group: str | None = None,
+    id: str | None = None,
 ) -> list[str]:
     """Return the words of a command that select the columns of a table."""
-    given = {"--label": label, "--text": text, "--group": group}
+    given = {"--label": label, "--text": text, "--group": group, "--id": id}
     words = [word for option, column in given.items() if column is not None for word in (option, column)]
     return words + [word for name in ignored for word in ("--ignore", name)]
 

@@ -21,6 +21,7 @@ def open_own_data(
     label: str | None,
     text: str | None,
     group: str | None,
+    id: str | None,
     ignore: list[str] | None,
     quiet: bool,
 ) -> "OwnDataset | None":
@@ -32,7 +33,7 @@ def open_own_data(
     ignored = ignore or []
     if data is None or data in CATALOGUE or not is_path(data):
         given = {"--images": images, "--label": label, "--ignore": ignored[0] if ignored else None}
-        given |= {"--text": text, "--group": group}
+        given |= {"--text": text, "--group": group, "--id": id}
         for option, value in given.items():
             if value is not None:
                 fail(f"{option} {value} is for your own tables, and {data} is not one. Leave it out.", code=2)
@@ -42,12 +43,12 @@ def open_own_data(
     try:
         with progress_reporter(quiet) as reporter:
             own = open_dataset(
-                data, images=images, label=label, text=text, group=group, ignored=ignored, reporter=reporter
+                data, images=images, label=label, text=text, group=group, id=id, ignored=ignored, reporter=reporter
             )
     except DataError as error:
         fail(str(error), code=3)
     if own.problems:
-        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignored, text=text, group=group)])
+        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignored, text=text, group=group, id=id)])
         say(f"{len(own.problems):,} samples are left out; `{check}` says why.", quiet)
     for note in own.notes:
         say(f"Note: {note}", quiet)

@@ -18,6 +18,7 @@ from tnlpad.cli.options import (
     Finetune,
     Folds,
     GroupColumn,
+    IdColumn,
     IgnoredColumns,
     ImagesFolder,
     LabelColumn,
@@ -72,6 +73,7 @@ def train(
     label: LabelColumn = None,
     text: TextColumn = None,
     group: GroupColumn = None,
+    id: IdColumn = None,
     ignore: IgnoredColumns = None,
     noise: Noise = None,
     root: Root = None,
@@ -146,7 +148,7 @@ def train(
 
     name = _one_dataset(data, data_option)
     where, features = checked_device(device), cache_folder(cache)
-    own = open_own_data(name, images=images, label=label, text=text, group=group, ignore=ignore, quiet=quiet)
+    own = open_own_data(name, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
     short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     with exit_codes():
         given = everyday_settings(setting or [], short | {"folds": folds, "repeats": repeats})
@@ -308,6 +310,7 @@ def _report_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Pat
         same = (
             recorded.get("path") == here
             and recorded.get("label_column") == own.label_column
+            and recorded.get("id_column") == own.id_column
             and recorded.get("ignored", []) == list(own.ignored)
         )
         if same and recorded.get("fingerprint") != own.shape.fingerprint:

@@ -16,6 +16,7 @@ from tnlpad.cli.options import (
     Folds,
     FollowProtocol,
     GroupColumn,
+    IdColumn,
     IgnoredColumns,
     ImagesFolder,
     LabelColumn,
@@ -60,6 +61,7 @@ def tune(
     label: LabelColumn = None,
     text: TextColumn = None,
     group: GroupColumn = None,
+    id: IdColumn = None,
     ignore: IgnoredColumns = None,
     noise: Noise = None,
     root: Root = None,
@@ -96,7 +98,7 @@ def tune(
     from tnlpad.runs.own_data import backbone_features
 
     where, features = checked_device(device), cache_folder(cache)
-    own = open_own_data(data, images=images, label=label, text=text, group=group, ignore=ignore, quiet=quiet)
+    own = open_own_data(data, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
     short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     with exit_codes():
         given = everyday_settings(setting or [], short | {"folds": folds, "repeats": repeats})

@@ -1,7 +1,7 @@
 """Per-sample records of a run: which samples it used, and how they scored.
 
-samples.parquet   own data: a row per sample, with id, path, label, label_name and part. Training and validation
-                  samples come first, in the order of the dataset's index, then the test part
+samples.parquet   own data: a row per sample, with id, path, label, label_name, part, and its row in the data as given.
+                  Training and validation samples come first, in the order of the dataset's index, then the test part
 data.json         own data: their path, fingerprint, class names and normalisation
 scores.parquet    a row per training or validation sample, with index, part, the given label, and the columns that
                   `tnlpad.training.sample_scores` computes
@@ -51,10 +51,14 @@ class SampleScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampleNames:
-    """Stable ids of samples, and the paths of those that are image files."""
+    """Stable ids of samples, the paths of those that are image files, and their rows in the data as given.
+
+    Without `rows`, these are the places in the dataset.
+    """
 
     ids: Sequence[str]
     paths: Sequence[str | None]
+    rows: NDArray[np.int64] | None = None
 
 
 def write_samples(folder: Path, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> None:
@@ -63,6 +67,7 @@ def write_samples(folder: Path, columns: Mapping[str, Sequence[Any]], about: Map
     import pyarrow.parquet as pq
 
     types = {name: pa.string() for name in ("id", "path", "label", "label_name", "part")} | {"label": pa.int64()}
+    types |= {"row": pa.int64()} if "row" in columns else {}  # records of older versions have no rows
     table = pa.table({name: pa.array(columns[name], kind) for name, kind in types.items()})
     with replacing(folder / SAMPLES_FILE) as file:
         pq.write_table(table, file)
@@ -91,19 +96,20 @@ def read_samples(folder: Path) -> dict[str, list[Any]]:
 
 
 def read_names(folder: Path, index: NDArray[np.int64]) -> SampleNames:
-    """Read ids and paths of the samples at these places of the dataset; without `samples.parquet`, places are ids."""
+    """Read ids, paths and rows of the samples at these places of the dataset; without a record, ids are the places."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = folder / SAMPLES_FILE
     if not path.exists():
-        return SampleNames(ids=[str(place) for place in index.tolist()], paths=[None] * len(index))
+        return SampleNames(ids=[str(place) for place in index.tolist()], paths=[None] * len(index), rows=index)
     try:
-        table = pq.read_table(path, columns=["id", "path"]).take(pa.array(index))
+        table = pq.read_table(path).take(pa.array(index))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise RecordError(f"{path} is damaged, or lacks some samples ({error}). Restore it.") from error
     ids, paths = (table.column(name).to_pylist() for name in ("id", "path"))
-    return SampleNames(ids=[str(each) for each in ids], paths=paths)
+    rows = table.column("row").to_numpy() if "row" in table.column_names else index
+    return SampleNames(ids=[str(each) for each in ids], paths=paths, rows=rows)
 
 
 def write_scores(folder: Path, scores: SampleScores) -> None:

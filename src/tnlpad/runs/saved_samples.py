@@ -40,6 +40,7 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
         "label": labels,
         "label_name": [own.class_names[label] for label in labels],
         "part": parts.tolist(),
+        "row": own.rows[order].tolist(),
     }
     about = {
         **_location(own),
@@ -53,11 +54,13 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
 
 
 def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
-    """Update the paths in a finished run's folder if its data or the weights of its backbone were moved."""
+    """Update paths and rows in a finished run's folder if its data or the weights of its backbone were moved."""
     about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
-    if about | location != about:
-        samples, paths = read_samples(folder), dict(zip(own.ids, own.paths, strict=True))
-        write_samples(folder, samples | {"path": [_absolute(paths[name]) for name in samples["id"]]}, about | location)
+    samples, place = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
+    order, paths = [place[name] for name in samples["id"]], own.paths
+    found = samples | {"path": [_absolute(paths[row]) for row in order], "row": own.rows[order].tolist()}
+    if (about | location, found) != (about, samples):
+        write_samples(folder, found, about | location)
 
 
 def _location(own: OwnDataset) -> dict[str, Any]:
@@ -71,6 +74,7 @@ def _location(own: OwnDataset) -> dict[str, Any]:
         "categories": None if own.categories is None else list(own.categories),
         "text_column": own.text_column,
         "group_column": own.group_column,
+        "id_column": own.id_column,
         "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
     }
 

@@ -26,9 +26,10 @@ HEADER = ("id", "path", "label", "split", ORIGINAL, "changed", "confidence")
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaned:
-    """A sample that is kept; `confidence` that its original label is wrong is None in the test part."""
+    """A sample that is kept, and its row in the data; `confidence` in a wrong label is None in the test part."""
 
     id: str
+    row: int
     path: str | None
     label: str
     split: str
@@ -39,7 +40,7 @@ class Cleaned:
     def changed(self) -> bool:
         return self.label != self.original_label
 
-    def row(self) -> tuple[str | None, ...]:
+    def fields(self) -> tuple[str | None, ...]:
         """Return the fields under `HEADER`."""
         confidence = "" if self.confidence is None else f"{self.confidence:.4f}"
         changed = "yes" if self.changed else "no"
@@ -98,6 +99,7 @@ def clean_samples(
     kept = [
         Cleaned(
             id=name,
+            row=int(run.rows[row]),
             path=run.names.paths[row],
             label=label,
             split=str(parts[row]),
@@ -108,10 +110,11 @@ def clean_samples(
         if (label := labels[row]) is not None
     ]
     corrected = sum(row.changed for row in kept)
-    columns = (run.samples.get(key, ()) for key in ("id", "path", "label_name", "part"))
+    columns = [run.samples.get(key, ()) for key in ("id", "path", "label_name", "part")]
+    places = run.samples.get("row", range(len(columns[0])))
     test = [
-        Cleaned(id=name, path=path, label=label, split=part, original_label=label, confidence=None)
-        for name, path, label, part in zip(*columns, strict=True)
+        Cleaned(id=name, row=row, path=path, label=label, split=part, original_label=label, confidence=None)
+        for name, path, label, part, row in zip(*columns, places, strict=True)
         if part == "test"
     ]
     return Cleaning(kept=kept + test, corrected=corrected, dropped=len(ids) - len(kept), spared=spared)
@@ -143,38 +146,32 @@ def _spare(labels: list[str | None], original: Sequence[str], decided: Sequence[
 # Data in memory -------------------------------------------------------------------------------------------------------
 
 
-def cleaned_labels(
-    run: RankedRun, kept: Sequence[Cleaned], ids: Sequence[str], labels: Sequence[Any]
-) -> tuple[list[int], list[Any]]:
-    """Return the places of the kept samples among `ids`, and their labels in the values that `labels` has.
+def cleaned_labels(run: RankedRun, kept: Sequence[Cleaned], labels: Sequence[Any]) -> tuple[list[int], list[Any]]:
+    """Return the rows of the kept samples, ascending, and their labels in the values that `labels` has.
 
     Args:
         run: The run.
         kept: The samples that are kept.
-        ids: Ids of all samples, in the order of the data.
-        labels: Their original labels. The text of a class that is not among them stays a text.
+        labels: The original labels of all rows. The text of a class that is not among them stays a text.
     """
-    place = {name: row for row, name in enumerate(ids)}
     values: dict[str, Any] = {}
-    for name, label in zip(run.names.ids, run.scores.columns["given"].tolist(), strict=True):
-        values.setdefault(run.scores.class_names[label], labels[place[name]])
-    chosen = sorted((place[row.id], row) for row in kept)
-    return [at for at, _ in chosen], [
-        values.get(row.label, row.label) if row.changed else labels[at] for at, row in chosen
+    for row, label in zip(run.rows.tolist(), run.scores.columns["given"].tolist(), strict=True):
+        values.setdefault(run.scores.class_names[label], labels[row])
+    chosen = sorted(kept, key=lambda sample: sample.row)
+    return [sample.row for sample in chosen], [
+        values.get(sample.label, sample.label) if sample.changed else labels[sample.row] for sample in chosen
     ]
 
 
-def cleaned_frame(
-    run: RankedRun, kept: Sequence[Cleaned], ids: Sequence[str], frame: "pd.DataFrame", column: Any
-) -> "pd.DataFrame":
+def cleaned_frame(run: RankedRun, kept: Sequence[Cleaned], frame: "pd.DataFrame", column: Any) -> "pd.DataFrame":
     """Return a DataFrame with its label column corrected, and the original labels beside it.
 
     Rows that could not be used stay as they are. Original labels of an earlier cleaning stay as well.
     """
     labels = frame[column].tolist()
-    corrected = dict(zip(*cleaned_labels(run, kept, ids, labels), strict=True))
-    used = {*run.names.ids, *run.samples["id"]}
-    rows = [row for row, name in enumerate(ids) if row in corrected or name not in used]
+    corrected = dict(zip(*cleaned_labels(run, kept, labels), strict=True))
+    used = set(run.samples["row"])
+    rows = [row for row in range(len(labels)) if row in corrected or row not in used]
     values = np.empty(len(rows), dtype=object)
     values[:] = [corrected.get(row, labels[row]) for row in rows]
     result = frame.iloc[rows].copy()

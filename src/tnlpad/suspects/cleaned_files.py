@@ -70,7 +70,7 @@ def write_cleaned(
     if form in ("table", "manifest"):
         content = _corrected_table(run, kept)  # raises before a folder is created
     elif form in ("paths", "ids"):
-        content = HEADER, (row.row() for row in kept), TextForm()
+        content = HEADER, (row.fields() for row in kept), TextForm()
     elif data is not None and data.features is not None:
         content = (*COLUMNS, *data.columns), _feature_rows(kept, data), TextForm()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def _corrected_table(run: RankedRun, kept: Sequence[Cleaned]) -> "tuple[list[str
     source = Path(run.about["path"])
     table, text = read_table(source)
     seen = {name: table[name] for name in without(run.about.get("ignored", ()), table, source)}
-    roles = roles_of(seen, source, ReadOptions(label=run.about.get("label_column")))
+    roles = roles_of(seen, source, ReadOptions(label=run.about.get("label_column"), id=run.about.get("id_column")))
     ids = ids_of(seen, roles, source)
     assert roles.label is not None, "the run was trained on it"
     _require_unchanged(run, table[roles.label], ids, source)

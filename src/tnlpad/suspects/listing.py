@@ -19,6 +19,7 @@ from tnlpad.suspects.estimate import Estimate
 from tnlpad.suspects.random_errors import is_out_of_fold
 from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES, SUSPECT_FROM, Ranking, rank
 from tnlpad.suspects.weakness import caution
+from tnlpad.types import Index
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
@@ -31,7 +32,11 @@ MOVED = "Put the data back there, or run `tnlpad train` with the new path: it fi
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A sample whose given label may be wrong."""
+    """A sample whose given label may be wrong.
+
+    `index` is its row in the data as given, from 0: in the table, array or dataset, or in its part if each part has its
+    own; for a folder, the place in the sorted list of its image files.
+    """
 
     rank: int
     index: int
@@ -82,6 +87,12 @@ class RankedRun:
         """Further remarks about the ranking."""
         return rarity_notes(self.ranking, self.scores)
 
+    @property
+    def rows(self) -> Index:
+        """Row of each sample in the data as given."""
+        rows: Index = self.scores.columns["index"] if self.names.rows is None else self.names.rows
+        return rows
+
     @cached_property
     def samples(self) -> Mapping[str, Sequence[Any]]:
         """Columns of `samples.parquet`, with the test part; empty for a run on a published dataset."""
@@ -119,6 +130,7 @@ class RankedRun:
             ignored=about.get("ignored", ()),
             text=about.get("text_column"),
             group=about.get("group_column"),
+            id=about.get("id_column"),
             reporter=reporter,
         )
         if data.shape.fingerprint != about["fingerprint"]:
@@ -160,7 +172,7 @@ def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: in
     absorption = absorbed(scores.columns, scores.views)
     columns = (
         np.arange(len(scores)),
-        scores.columns["index"],
+        scores.columns["index"] if names.rows is None else names.rows,
         scores.columns["part"],
         found.given,
         found.suggested,

@@ -219,7 +219,7 @@ def test_the_name_of_the_column_of_classes_is_remembered_and_changes_nothing_els
 
 def test_folders_that_are_classes_have_no_column(tmp_path):
     class_folders(tmp_path)
-    with pytest.raises(DataError, match=r"--label kind names a column, and in .* the folders are the classes"):
+    with pytest.raises(DataError, match=r"--label kind names a column, and .* is a folder of images"):
         open_dataset(tmp_path, label="kind")
     assert len(open_dataset(tmp_path, label="kind", labelled=False).ids) == 6
 

@@ -62,6 +62,7 @@ def listing_of_arrays(
     return Listing(
         ids=ids,
         labels=given,
+        rows=[row for piece in pieces for row in range(len(piece))],
         parts=parts,
         images=samples if samples.dtype == np.uint8 else None,
         features=samples if samples.dtype == np.float32 else None,
@@ -152,7 +153,7 @@ def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
         [piece.content for piece in usable.values()],
         [piece.labels for piece in usable.values()] if labelled else None,
         where=path,
-        ids=_ids(arrays, usable, path),
+        ids=_ids(arrays, usable, path, options),
         parts=_parts(arrays, usable, path),
         groups=_groups(arrays, usable, path, options) if labelled else None,
         class_names=tuple(map(str, names)) if names is not None else None,
@@ -230,7 +231,9 @@ def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Pat
     return arrays[key]
 
 
-def _ids(arrays: Arrays, pieces: Pieces, path: Path) -> list[str]:
+def _ids(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) -> list[str]:
+    if options.id is not None:
+        return given_ids(_named(arrays, options.id, "--id", pieces, path), path)
     if None in pieces:
         given = _column(arrays, IDS, len(pieces[None].content), path)
         if given is not None:
@@ -247,13 +250,15 @@ def _parts(arrays: Arrays, pieces: Pieces, path: Path) -> list[Part] | None:
 
 
 def _groups(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) -> list[str] | None:
-    if options.group is None:
-        return None
-    count = sum(len(piece.content) for piece in pieces.values())
-    given = _column(arrays, (re.escape(options.group),), count, path)
+    return None if options.group is None else groups_of(_named(arrays, options.group, "--group", pieces, path))
+
+
+def _named(arrays: Arrays, name: str, option: str, pieces: Pieces, path: Path) -> NDArray[Any]:
+    """Return the array that an option names, with a value per sample of all parts."""
+    given = _column(arrays, (re.escape(name),), sum(len(piece.content) for piece in pieces.values()), path)
     if given is None:
-        raise DataError(f"{path} has no array {options.group[:80]!r}, named by --group; it has {listed(arrays)}.")
-    return groups_of(given)
+        raise DataError(f"{path} has no array {name[:80]!r}, named by {option}; it has {listed(arrays)}.")
+    return given
 
 
 def _with_names(listing: Listing, arrays: Arrays, path: Path, options: ReadOptions) -> Listing:

@@ -45,12 +45,23 @@ class TextColumn(list[Any]):
 
     Args:
         lines: Number of the line of each value, counted from 1.
+        rows: Row of each value, counted from 0; more than the place of the value after rows without any (default: the
+            places).
         may_have_commas: Whether a comma within a number can be its decimal mark.
     """
 
-    def __init__(self, lines: Sequence[int], *, may_have_commas: bool = False) -> None:
+    def __init__(
+        self, lines: Sequence[int], rows: Sequence[int] | None = None, *, may_have_commas: bool = False
+    ) -> None:
         super().__init__()
-        self.lines, self.may_have_commas = lines, may_have_commas
+        self.lines, self.rows, self.may_have_commas = lines, rows, may_have_commas
+
+
+def rows_of(table: Table) -> Sequence[int]:
+    """Return the row of each sample of a table, counted from 0; a file may have empty rows between them."""
+    column = next(iter(table.values()), ())
+    rows = column.rows if isinstance(column, TextColumn) else None
+    return range(len(column)) if rows is None else rows
 
 
 def find_column(known: Sequence[str], columns: Iterable[str]) -> str | None:

@@ -47,6 +47,7 @@ class ReadOptions:
         ignored: Columns of a table to skip.
         text: Text column of a table (default: one with a usual name, or the only column of free text).
         group: Column whose equal values mark samples that belong together. It is not trained on.
+        id: Column of the ids (default: one with a usual name). It is not trained on.
     """
 
     label: str | None = None
@@ -56,6 +57,7 @@ class ReadOptions:
     ignored: Sequence[str] = ()
     text: str | None = None
     group: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,8 @@ class Listing:
     Args:
         ids: Unique, and the same whenever the data are read.
         labels: Texts or whole numbers; None for a missing label.
+        rows: Row of each sample in the data as given, from 0: in its table, array or dataset, or in that of its part if
+            each part has its own; for a folder, the place in the sorted list of its image files. By default all rows.
         parts: Part of each sample, if the data have parts.
         files: Images to decode.
         images: Decoded images: uint8, samples × channels × height × width.
@@ -92,6 +96,7 @@ class Listing:
 
     ids: Sequence[str]
     labels: Sequence[Label | None]
+    rows: Sequence[int] | None = None
     parts: Sequence[Part] | None = None
     files: Sequence[Encoded] | None = None
     images: NDArray[np.uint8] | None = None
@@ -148,11 +153,12 @@ class OwnDataset:
         source: Path of the data.
         images_folder: Folder that the paths of a table are relative to, if given.
         label_column: Label column, if given.
+        rows: Row of each sample in the data as given, as in `Listing`. Samples that were left out have rows as well.
         labels: Indices into `class_names`; −1 for unlabelled data.
         image_info: Size, mode and digest of each image file.
         digests: Digest of every sample's content.
         ignored: Columns skipped on request.
-        group_column: Column of the groups, if given.
+        group_column, id_column: Columns of the groups and of the ids, if given.
         categories: Categories of a table in memory that was saved, which a reader of the file cannot tell from text.
     """
 
@@ -161,6 +167,7 @@ class OwnDataset:
     label_column: str | None
     kind: Kind
     ids: tuple[str, ...]
+    rows: Index
     labels: Labels
     class_names: tuple[str, ...]
     parts: tuple[Part, ...] | None
@@ -181,6 +188,7 @@ class OwnDataset:
     table: MixedTable | None = None
     groups: tuple[str, ...] | None = None
     group_column: str | None = None
+    id_column: str | None = None
     pictures: tuple[str | None, ...] | None = None
     categories: tuple[str, ...] | None = None
 

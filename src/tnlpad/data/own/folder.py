@@ -73,6 +73,8 @@ class _Found:
         self.folder, self.root = folder, os.path.realpath(folder)
         self.ids: list[str] = []
         self.labels: list[str] = []
+        self.rows: list[int] = []
+        self.images = 0  # found, also those that are left out
         self.parts: list[Part] = []
         self.files: list[str] = []
         self.problems: list[Problem] = []
@@ -97,6 +99,7 @@ class _Found:
             self.empty.add(os.path.relpath(top, self.folder))
 
     def _add_image(self, path: str, label: str, part: Part) -> None:
+        self.images += 1
         sample = Path(os.path.relpath(path, self.folder)).as_posix()
         # Names are bytes to the system, and not always UTF-8.
         reason = reason_not_below(path, self.root) if _printable(sample) == sample else "has a name that is not UTF-8"
@@ -105,6 +108,7 @@ class _Found:
             return
         self.ids.append(sample)
         self.labels.append(label)
+        self.rows.append(self.images - 1)
         self.parts.append(part)
         self.files.append(path)
 
@@ -126,6 +130,7 @@ class _Found:
         return Listing(
             ids=self.ids,
             labels=labels,
+            rows=self.rows,
             parts=parts,
             files=self.files,
             problems=tuple(self.problems),

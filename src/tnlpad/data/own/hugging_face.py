@@ -90,15 +90,24 @@ def listing_of_tables(
     image = picture_column(table.schema, options.label, where) if not other else None
     others = [name for name in table.column_names if name != image]
     label = label_column(options.label, others, where, labelled=labelled)
-    names = _class_names(features, label)
+    names, rows = _class_names(features, label), _rows(pieces)
     if image is None:
         found = listing_of(arrow_columns(table, where), where, where, options, ids=_ids(pieces), parts=_parts(pieces))
-        return replace(found, labels=[_label(value, names, where) for value in found.labels], class_names=names)
+        return replace(
+            found,
+            labels=[_label(value, names, where) for value in found.labels],
+            rows=[rows[place] for place in found.rows or ()],
+            class_names=names,
+        )
     group = named_column(options.group, "--group", others, where) if options.group and labelled else None
+    given = named_column(options.id, "--id", others, where) if options.id is not None else None
     free = [name for name in others if name not in (label, group)]
-    sample, split = (find_column(known, free) for known in (ID_COLUMNS, SPLIT_COLUMNS))
+    sample, split = (
+        find_column(known, [each for each in free if each != given]) for known in (ID_COLUMNS, SPLIT_COLUMNS)
+    )
+    sample = sample if given is None else given
     if None in pieces and split is not None and labelled:
-        pieces = _by_part(table, split, where)
+        pieces, rows = _by_part(table, split, where)
         table = joined(list(pieces.values()), where)
     ids = _ids(pieces) if sample is None else given_ids(values_of(table, sample, where), where, must_differ=labelled)
     values = values_of(table, label, where) if label is not None and labelled else [None] * len(ids)
@@ -108,6 +117,7 @@ def listing_of_tables(
     return Listing(
         ids=ids,
         labels=[_label(value, names, where) for value in values],
+        rows=rows,
         parts=_parts(pieces),
         files=Pictures(table.column(image), follow_paths),
         class_names=names,
@@ -135,12 +145,15 @@ def picture_column(schema: Any, label: str | None, where: Path) -> str | None:
     return None
 
 
-def _by_part(table: Any, split: str, where: Path) -> Pieces:
-    """Split the rows by a column that names the parts."""
-    import pyarrow as pa
-
+def _by_part(table: Any, split: str, where: Path) -> tuple[Pieces, list[int]]:
+    """Split the rows by a column that names the parts; return their row numbers as well, part by part."""
     parts = [part_named(value, where) for value in values_of(table, split, where)]
-    return {part: table.filter(pa.array([each == part for each in parts])) for part in sorted(set(parts))}
+    rows = {part: [row for row, each in enumerate(parts) if each == part] for part in sorted(set(parts))}
+    return {part: table.take(found) for part, found in rows.items()}, [row for found in rows.values() for row in found]
+
+
+def _rows(pieces: Pieces) -> list[int]:
+    return [row for each in pieces.values() for row in range(len(each))]
 
 
 def _ids(pieces: Pieces) -> list[str]:

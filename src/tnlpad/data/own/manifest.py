@@ -6,7 +6,7 @@ numbers of the same samples, the numbers are trained on and the paths lead to pi
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tnlpad.data.own.columns import (
     label_column,
     listed,
     named_column,
+    rows_of,
     without,
 )
 from tnlpad.data.own.dataset import Listing, Part, Problem, ReadOptions, given_ids, groups_of, part_named, unique
@@ -86,9 +87,11 @@ def roles_of(table: Table, where: Path, options: ReadOptions = ReadOptions()) ->
     """Find the columns that are not features."""
     label = label_column(options.label, table, where, labelled=options.labelled)
     group = named_column(options.group, "--group", table, where) if options.group and options.labelled else None
-    taken = {label, group, *options.columns}
+    given = named_column(options.id, "--id", table, where) if options.id is not None else None
+    taken = {label, group, given, *options.columns}
     free = [name for name in table if name not in taken]
-    path, sample, split = (find_column(known, free) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
+    path, usual, split = (find_column(known, free) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
+    sample = usual if given is None else given
     return Roles(label=label, path=None if options.columns else path, id=sample, split=split, group=group)
 
 
@@ -134,7 +137,7 @@ def listing_of(
     if ids is None or roles.id is not None or roles.path is not None:
         ids = ids_of(table, roles, where, must_differ=labelled)
     groups = groups_of(table[roles.group]) if roles.group is not None else None
-    samples = _Samples(ids=ids, labels=labels, parts=parts, groups=groups)
+    samples = _Samples(ids=ids, labels=labels, rows=rows_of(table), parts=parts, groups=groups)
     return _list_content(table, roles, samples, folder, where, options)
 
 
@@ -144,11 +147,13 @@ class _Samples:
 
     ids: Sequence[str]
     labels: Sequence[Label | None]
+    rows: Sequence[int]
     parts: Sequence[Part] | None
     groups: Sequence[str] | None
 
     def listing(self, **content: Any) -> Listing:
-        return Listing(ids=self.ids, labels=self.labels, parts=self.parts, groups=self.groups, **content)
+        about = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Listing(**about, **content)
 
 
 def _list_content(
@@ -156,6 +161,8 @@ def _list_content(
 ) -> Listing:
     """List texts, rows of numbers and categories, or images by their paths."""
     used = {roles.id} if options.columns else {roles.label, roles.id, roles.split, roles.group, roles.path}
+    if options.id is not None:
+        used.add(find_column(ID_COLUMNS, table))  # names samples as well, and says nothing about their classes
     free = {name: table[name] for name in table if name not in used}
     if options.columns:
         return _with_content(samples, wanted_content(free, options.columns, options.categories, where))
@@ -226,6 +233,7 @@ def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: P
     return Listing(
         ids=[samples.ids[row] for row in kept],
         labels=[samples.labels[row] for row in kept],
+        rows=[samples.rows[row] for row in kept],
         parts=[parts[row] for row in kept] if parts is not None else None,
         groups=[groups[row] for row in kept] if groups is not None else None,
         files=files,

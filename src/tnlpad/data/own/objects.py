@@ -49,6 +49,7 @@ def open_samples(
     ignored: Sequence[str] = (),
     text: str | None = None,
     group: str | Sequence[Any] | None = None,
+    id: str | None = None,
 ) -> OwnDataset:
     """Open samples of any kind.
 
@@ -57,10 +58,10 @@ def open_samples(
             texts; a pandas table; a torch `Dataset` of (image, label); a Hugging Face `Dataset` or `DatasetDict`.
         labels: One per sample, if `data` does not hold them.
         label: Label column of a pandas table, a Hugging Face dataset, or the file at a path.
-        ids: Names of the samples (default: their indices).
+        ids: Names of the samples (default: a pandas index that is not a plain count of the rows, else the row numbers).
         class_names: Names of the labels 0, 1, 2 …
         group: Column of the groups as in `ReadOptions`, or a value per sample.
-        labelled, columns, categories, ignored, text: As in `ReadOptions`.
+        labelled, columns, categories, ignored, text, id: As in `ReadOptions`.
     """
     options = ReadOptions(
         label=label,
@@ -70,6 +71,7 @@ def open_samples(
         ignored=ignored,
         text=text,
         group=group if isinstance(group, str) else None,
+        id=id,
     )
     groups = group if not isinstance(group, str) else None
     if holds_labels(data):
@@ -105,7 +107,7 @@ def _refuse_columns(data: Any, options: ReadOptions) -> None:
         return
     if options.label is not None:
         raise DataError(f"label={options.label!r}: {_kind(data)} has no such column. Give its labels as `labels`.")
-    for name, column in (("text", options.text), ("group", options.group)):
+    for name, column in (("text", options.text), ("group", options.group), ("id", options.id)):
         if column is not None:
             raise DataError(f"{name}={column!r}: {_kind(data)} has no such column. Leave it out.")
 
@@ -168,12 +170,25 @@ def _list_pandas(data: Any, labels: Any, ids: Sequence[Any] | None, options: Rea
     if options.labelled and labels is not None and options.label is not None:
         raise DataError(f"labels are given, and so is label={options.label!r}: leave one of them out.")
     given = one_label_each(labels_of(labels), data, IN_MEMORY) if options.labelled and labels is not None else None
+    if ids is not None and options.id is not None:
+        raise DataError(f"ids are given, and so is id={options.id!r}: leave one of them out.")
     table = columns_of(data)
     table = {name: table[name] for name in without(options.ignored, table, IN_MEMORY)}
+    if ids is None and options.id is None and find_column(ID_COLUMNS, table) is None:
+        ids = _index_ids(data)
     if ids is not None:
         others = {name: values for name, values in table.items() if find_column(ID_COLUMNS, [name]) is None}
         table = {**others, ID_COLUMNS[0]: np.array(_ids(ids, len(data)))}
     return listing_of(table, IN_MEMORY, Path(), options, labels=given)
+
+
+def _index_ids(data: Any) -> list[str] | None:
+    """Return the index of a pandas table or column as ids; None if it counts the rows, or some values are equal."""
+    if not hasattr(data, "iloc"):
+        return None
+    names = [str(value) for value in data.index.tolist()]
+    counts = names == [str(row) for row in range(len(names))]
+    return None if counts or "" in names or len(set(names)) < len(names) else names
 
 
 def columns_of(data: Any) -> dict[str, NDArray[Any]]:
@@ -216,7 +231,8 @@ def _list_arrays(data: Any, labels: Any, ids: Sequence[Any] | None, class_names:
         given = [None] * len(texts) if labels is None else one_label_each(labels, texts, IN_MEMORY)
         empty = sum(not text.strip() for text in texts)
         notes = (f"{empty:,} of {len(texts):,} texts are empty.",) if empty else ()
-        return Listing(ids=_ids(ids, len(texts)), labels=given, texts=texts, class_names=class_names, notes=notes)
+        names = _ids(ids if ids is not None else _index_ids(data), len(texts))
+        return Listing(ids=names, labels=given, texts=texts, class_names=class_names, notes=notes)
     array = _array_of(data)
     count = len(array) if array.ndim else 0
     if array.ndim and count == 0:

@@ -48,6 +48,7 @@ def open_dataset(
     ignored: Sequence[str] = (),
     text: str | None = None,
     group: str | None = None,
+    id: str | None = None,
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Open a folder of images, a table, an .npz file or a Hugging Face dataset on disk.
@@ -55,7 +56,7 @@ def open_dataset(
     Args:
         path: Path of the data.
         images: Folder that the paths in a table are relative to (default: the table's own).
-        label, columns, categories, ignored, text, group: As in `ReadOptions`.
+        label, columns, categories, ignored, text, group, id: As in `ReadOptions`.
         labelled: Whether samples must have labels. If not, labels are not read, an image folder is every image below
             it, and a single image is allowed: data to predict.
         reporter: Receives progress.
@@ -69,6 +70,7 @@ def open_dataset(
         ignored=ignored,
         text=text,
         group=group,
+        id=id,
     )
     listing = _read(source, folder, options)
     is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
@@ -81,7 +83,7 @@ def open_dataset(
     if folder is not None and not is_table:
         raise DataError(f"--images {folder}: {source} is not a table with a column of paths. Leave --images out.")
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
-    return replace(own, ignored=tuple(ignored), group_column=group)
+    return replace(own, ignored=tuple(ignored), group_column=group, id_column=id)
 
 
 def is_path(text: str) -> bool:
@@ -130,12 +132,14 @@ def dataset_of(
     table = listing.table.take(rows) if listing.table is not None else None
     kind = _kind(listing)
     further = listing.further
+    places = np.arange(len(listing.ids)) if listing.rows is None else np.array(listing.rows, dtype=np.int64)
     return OwnDataset(
         source=source,
         images_folder=images_folder,
         label_column=label_column,
         kind=kind,
         ids=ids,
+        rows=places[rows],
         labels=labels,
         class_names=class_names,
         parts=parts,
@@ -208,10 +212,9 @@ def _read(source: Path, images: Path | None, options: ReadOptions) -> Listing:
 def _read_folder(source: Path, options: ReadOptions) -> Listing:
     if is_hugging_face(source):
         return read_hugging_face(source, options)
-    if options.label is not None and options.labelled:
-        raise DataError(
-            f"--label {options.label} names a column, and in {source} the folders are the classes: leave it out."
-        )
+    for name in ("label", "id"):
+        if (column := getattr(options, name)) is not None and options.labelled:
+            raise DataError(f"--{name} {column} names a column, and {source} is a folder of images: leave it out.")
     return read_folder(source) if options.labelled else read_unlabelled_folder(source)
 
 

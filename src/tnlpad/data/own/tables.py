@@ -99,8 +99,10 @@ def _columns(rows: Rows, path: Path, separator: str) -> dict[str, list[str]]:
         raise _not_text(path, "utf-8", "it contains zero bytes")
     require_different(names, path)
     lines: list[int] = []
-    columns: dict[str, list[str]] = {name: TextColumn(lines, may_have_commas=separator != ",") for name in names}
-    for line, row in rows:
+    numbers: list[int] = []
+    commas = separator != ","
+    columns: dict[str, list[str]] = {name: TextColumn(lines, numbers, may_have_commas=commas) for name in names}
+    for number, (line, row) in enumerate(rows):
         if not any(field.strip() for field in row):
             continue
         if len(row) != len(names):
@@ -109,6 +111,7 @@ def _columns(rows: Rows, path: Path, separator: str) -> dict[str, list[str]]:
                 advice = "Is a quote not closed?"
             raise DataError(f"{path}, line {line}: {len(row)} fields, but {len(names)} columns. {advice}")
         lines.append(line)
+        numbers.append(number)
         for name, field in zip(names, row, strict=True):
             columns[name].append(field)
     return columns
@@ -206,16 +209,17 @@ def _sheet_columns(rows: Sequence[Sequence[Any]], path: Path) -> dict[str, list[
     filled = [(line, row) for line, row in enumerate(rows, 1) if any(map(_is_filled, row))]
     if not filled:
         raise DataError(f"{path} is empty: the first row of its first sheet must name the columns.")
-    (_, header), *content = filled
+    (top, header), *content = filled
     names = ["" if value is None else str(value).strip() for value in header]
     # Cells that were formatted and never filled in make columns without a name.
     used = {place for _, row in content for place, value in enumerate(row) if _is_filled(value)}
     kept = [place for place, name in enumerate(names) if name or place in used]
     require_different([names[place] for place in kept], path)
     lines = [line for line, _ in content]
+    numbers = [line - top - 1 for line in lines]
     columns: dict[str, list[Any]] = {}
     for place in kept:
-        columns[names[place]] = column = TextColumn(lines)
+        columns[names[place]] = column = TextColumn(lines, numbers)
         column += [row[place] if place < len(row) else None for _, row in content]
     return columns
 
