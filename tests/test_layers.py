@@ -27,15 +27,16 @@ ALLOWED: dict[str, set[str]] = {
     "paper_figures": PARTS | {"runs"},
     "grid": PARTS | {"runs", "paper_figures"},
     "suspects": SHARED | {"records", "data"},
+    "review": SHARED | {"records", "data", "suspects"},
     "report": {"records", "paper", "atomic_files"},
     "integrations": {"core", "records", "training", "runs", "suspects"},
     "fitting": SHARED | {"records", "data", "features", "runs", "suspects", "networks", "training"},
-    "cli": PARTS | {"runs", "grid", "paper_figures", "suspects", "report", "integrations"},
+    "cli": PARTS | {"runs", "grid", "paper_figures", "suspects", "review", "report", "integrations"},
     "__main__": {"cli"},
 }
 # Names that the package itself exports, by the folder that defines them.
 OFFERED = {name: home.split(".")[1] for name, home in tnlpad._HOME.items()}
-WITHOUT_TORCH = {"report", "records", "paper", "suspects"}
+WITHOUT_TORCH = {"report", "records", "paper", "suspects", "review"}
 # Modules of another layer that a layer may import although it may not import the rest: formulas without torch.
 SINGLE_MODULES = {"report": "tnlpad.core.penalties."}
 

@@ -1,4 +1,4 @@
-"""Write files by rename, so that a reader sees the old content or the new one, never a part."""
+"""Write files so that a reader sees the old content or the new one, never a part: by rename, or by whole lines."""
 
 import errno
 import os
@@ -7,13 +7,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+DEFAULT_MODE = 0o666  # less the umask, as `open` has it
+PRIVATE_MODE = 0o600
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = DEFAULT_MODE) -> Iterator[BinaryIO]:
     """Open a temporary file that takes this name when the block ends; after an error, nothing has changed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -24,10 +27,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def write_by_rename(path: Path, content: bytes) -> None:
+def write_by_rename(path: Path, content: bytes, mode: int = DEFAULT_MODE) -> None:
     """Replace the file's content, entirely or not at all."""
-    with replacing(path) as file:
+    with replacing(path, mode) as file:
         file.write(content)
+
+
+def append_durably(path: Path, lines: bytes) -> None:
+    """Append lines and wait until they are on disk; after an error, nothing has changed."""
+    before = path.stat().st_size if path.exists() else None
+    try:
+        with open(path, "ab") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        # On a full disk, part of the lines may have been written.
+        with suppress(OSError):
+            path.unlink() if before is None else os.truncate(path, before)
+        raise
 
 
 def is_disk_full(error: BaseException | None) -> bool:

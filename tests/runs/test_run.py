@@ -20,7 +20,6 @@ from torch._inductor import config as inductor
 
 import tnlpad
 import tnlpad.atomic_files as atomic_files
-import tnlpad.records.store as store
 import tnlpad.runs.run as running
 from tests.methods.problems import EARLY
 from tnlpad.data import load
@@ -625,7 +624,7 @@ class Saboteur:
 
     def install(self):
         """In a process that is about to be killed: nothing is put back."""
-        store.open = atomic_files.open = self.open
+        atomic_files.open = self.open
         replace = os.replace
 
         def sabotaged(source, target):
@@ -643,8 +642,8 @@ class Saboteur:
         self.left -= 1
         return self.left == 0
 
-    def open(self, path, mode):
-        file = builtins.open(path, mode)  # noqa: SIM115
+    def open(self, path, mode, **options):
+        file = builtins.open(path, mode, **options)  # noqa: SIM115
         return HalfWritten(file) if self.moment == "half written" and self.meant(path) else file
 
 

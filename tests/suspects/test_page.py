@@ -10,7 +10,7 @@ from tests.suspects.made import made
 from tests.suspects.test_listing import names
 from tnlpad.suspects.listing import suspects
 from tnlpad.suspects.page import suspects_page
-from tnlpad.suspects.pictures import Comparison, picture_of_array
+from tnlpad.suspects.pictures import Comparison, data_url, jpeg_of_array
 from tnlpad.suspects.ranking import rank
 from tnlpad.suspects.review import read_review
 
@@ -20,7 +20,7 @@ ARABIC = "خبز بالزعتر"
 
 
 def gray(suspect):
-    return picture_of_array(np.full((1, 8, 8), suspect.given * 100, dtype=np.uint8))
+    return data_url(jpeg_of_array(np.full((1, 8, 8), suspect.given * 100, dtype=np.uint8)))
 
 
 def text(top=40, picture=gray, run="made", caution=None, **options):
@@ -74,7 +74,7 @@ def test_an_empty_list_is_a_page():
 
 def test_cards_have_no_room_for_pictures_if_there_are_none():
     assert "no picture" not in text(picture=lambda each: None)
-    some = text(picture=lambda each: None if each.rank > 1 else picture_of_array(np.zeros((1, 8, 8), dtype=np.uint8)))
+    some = text(picture=lambda each: None if each.rank > 1 else gray(each))
     assert some.count("no picture") == 39
 
 

@@ -11,13 +11,12 @@ written. Any other unreadable content raises `RecordError`.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tnlpad.atomic_files import write_by_rename
+from tnlpad.atomic_files import append_durably, write_by_rename
 
 Record = dict[str, Any]
 
@@ -96,18 +95,7 @@ class RunFolder:
 
     def append_epoch(self, record: Mapping[str, Any]) -> None:
         """Append a line; it counts once its line end is on disk."""
-        line = json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
-        before = self.epochs_file.stat().st_size if self.epochs_file.exists() else None
-        try:
-            with open(self.epochs_file, "ab") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            # On a full disk, part of the line may have been written.
-            with suppress(OSError):
-                self.epochs_file.unlink() if before is None else os.truncate(self.epochs_file, before)
-            raise
+        append_durably(self.epochs_file, json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n")
 
     def keep_epochs(self, count: int) -> None:
         """Remove everything after epoch `count`, including a partial line."""

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,6 +99,13 @@ class RankedRun:
         """Columns of `samples.parquet`, with the test part; empty for a run on a published dataset."""
         return read_samples(self.folder.path)
 
+    @property
+    def title(self) -> str:
+        """Name of the data, with the noise that was added."""
+        noise = self.config.get("noise")
+        name = Path(self.about["path"]).name if self.about else str(self.config["dataset"])
+        return name + (f", noise {noise}" if noise not in (None, "none") else "")
+
     def suspects(self, top: int | None = None) -> list[Suspect]:
         """Return the `top` most suspicious samples, by default all that are more likely wrong than right.
 
@@ -106,6 +114,10 @@ class RankedRun:
         if top is None and self.caution is not None:
             top = LISTED_WITHOUT_SUSPECTS
         return suspects(self.ranking, self.scores, self.names, top)
+
+    def suspects_at(self, positions: Sequence[int] | Index) -> list[Suspect]:
+        """Return the samples at these positions of the order, of which 0 is the most suspicious."""
+        return suspects_at(self.ranking, self.scores, self.names, positions)
 
     def open_data(self, reporter: Reporter = SILENT) -> "OwnDataset":
         """Open the own data that the run was trained on.
@@ -167,27 +179,37 @@ def rank_run(folder: RunFolder) -> RankedRun:
 
 def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: int | None = None) -> list[Suspect]:
     """List the `top` most suspicious samples, by default all that are more likely wrong than right."""
+    return suspects_at(ranking, scores, names, range(len(ranking.order))[: ranking.suspects if top is None else top])
+
+
+def suspects_at(
+    ranking: Ranking, scores: SampleScores, names: SampleNames, positions: Sequence[int] | Index
+) -> list[Suspect]:
+    """List the samples at these positions of the order."""
     found, classes = ranking.evidence, scores.class_names
     out_of_fold, epochs = is_out_of_fold(scores), int(scores.facts.get("epochs_until_chosen", 0))
-    absorption = absorbed(scores.columns, scores.views)
+    at = np.asarray(positions, dtype=np.int64)
+    places = ranking.order[at]
+    seen = {name: column[places] for name, column in scores.columns.items()}
+    absorption = absorbed(seen, scores.views)
     columns = (
-        np.arange(len(scores)),
-        scores.columns["index"] if names.rows is None else names.rows,
-        scores.columns["part"],
-        found.given,
-        found.suggested,
-        ranking.score.round(6),
-        ranking.confidence.round(4),
-        found.given_probability,
-        found.suggested_probability,
-        np.zeros(len(scores)) if out_of_fold else scores.columns[f"agreed_{scores.views[0]}"],
-        np.zeros(len(scores)) if absorption is None else absorption,
+        at + 1,
+        places,
+        seen["index"] if names.rows is None else names.rows[places],
+        seen["part"],
+        found.given[places],
+        found.suggested[places],
+        ranking.score[places].round(6),
+        ranking.confidence[places].round(4),
+        found.given_probability[places],
+        found.suggested_probability[places],
+        np.zeros(len(at)) if out_of_fold else seen[f"agreed_{scores.views[0]}"],
+        np.zeros(len(at)) if absorption is None else absorption,
     )
-    places = ranking.order[: ranking.suspects if top is None else top]
     listed = []
     # Plain numbers are much faster than those of NumPy for a hundred thousand rows.
-    for number, row in enumerate(zip(*(column[places].tolist() for column in columns), strict=True), start=1):
-        place, index, part, given, suggested, score, sure, of_given, of_suggested, agreed, absorbed_margin = row
+    for row in zip(*(column.tolist() for column in columns), strict=True):
+        number, place, index, part, given, suggested, score, sure, of_given, of_suggested, agreed, absorbed_margin = row
         names_and_shares = (
             f"“{classes[given]}” ({_percent(of_given)})",
             f"“{classes[suggested]}” ({_percent(of_suggested)})",

@@ -52,7 +52,7 @@ def page_of_run(
             "order": "by the odds that the label is wrong, scaled so that training and held-out samples compare",
         }
     return suspects_page(
-        _title(run),
+        run.title,
         listed,
         run.ranking,
         run.scores.class_names,
@@ -88,15 +88,13 @@ def audit_page(
         data, root, warn: See `write_suspects`.
     """
     shown = Illustrator(run, data, root, warn)
-    by_id = {each.id: each for each in run.suspects(len(run.scores))}
-    drawn = [by_id[run.names.ids[row]] for row in sample.rows.tolist()]
     cards = [
         {**each.to_json(), "picture": shown.picture(each), "text": shown.text(each), "values": shown.values(each)}
-        for each in drawn
+        for each in run.suspects_at(run.ranking.positions[sample.rows])
     ]
     return _render(
         "audit.html.j2",
-        title=_title(run),
+        title=run.title,
         cards=cards,
         pictures=any(card["picture"] for card in cards),
         labels=sample.total,
@@ -108,12 +106,6 @@ def audit_page(
         caution=run.caution,
         facts={"run": run.scores.facts["run_id"], "drawing": f"by {sample.by}, seed {sample.seed}", "name": token},
     )
-
-
-def _title(run: RankedRun) -> str:
-    noise = run.config.get("noise")
-    name = Path(run.about["path"]).name if run.about else str(run.config["dataset"])
-    return name + (f", noise {noise}" if noise not in (None, "none") else "")
 
 
 def suspects_page(

@@ -54,34 +54,39 @@ class Illustrator:
 
     def picture(self, suspect: "Suspect") -> str | None:
         """Return the picture of a sample as a data URL, or None."""
+        picture = self.jpeg(suspect)
+        return None if picture is None else data_url(picture)
+
+    def jpeg(self, suspect: "Suspect", side: int = MAX_SIDE_PIXELS) -> bytes | None:
+        """Return the picture of a sample as a JPEG file of at most `side` pixels, or None."""
         if suspect.path is not None:
             folder = os.path.dirname(suspect.path)
             if folder not in self._missing and not os.path.exists(folder):
                 self._missing.add(folder)
                 self.warn(f"Pictures are missing: {folder} is gone, which held them.")
-            return _picture_of_file(suspect.path)
+            return _jpeg_of_file(suspect.path, side)
         if not self.run.about:
-            return None if self._published is None else picture_of_array(self._published[suspect.index])
-        data = None if self.run.about["kind"] == "features" else self._data
+            return None if self._published is None else jpeg_of_array(self._published[suspect.index], side)
+        data = self.data if self.run.about["kind"] in ("files", "images") else None
         if data is None:
             return None
-        place = self._places[suspect.id]
+        place = self.places[suspect.id]
         if data.images is not None:
-            return picture_of_array(data.images[place])
-        return _picture_of_file(data.files[place]) if data.files is not None else None
+            return jpeg_of_array(data.images[place], side)
+        return _jpeg_of_file(data.files[place], side) if data.files is not None else None
 
     def numbers(self, suspect: "Suspect") -> "Sequence[Comparison]":
         """Return the telling columns of a row of numbers; nothing for images."""
         if self.run.about.get("kind") != "features" or self._typical is None:
             return ()
-        return self._typical.compared(self._places[suspect.id], suspect.given, suspect.suggested)
+        return self._typical.compared(self.places[suspect.id], suspect.given, suspect.suggested)
 
-    def text(self, suspect: "Suspect") -> str | None:
-        """Return the text of a sample, shortened if it is long; None if the data are not texts."""
-        if self.run.about.get("kind") != "text" or self._data is None or self._data.texts is None:
+    def text(self, suspect: "Suspect", limit: int = MAX_CHARACTERS) -> str | None:
+        """Return the text of a sample, shortened to `limit` characters; None if the data are not texts."""
+        if self.run.about.get("kind") != "text" or self.data is None or self.data.texts is None:
             return None
-        text = self._data.texts[self._places[suspect.id]]
-        return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+        text = self.data.texts[self.places[suspect.id]]
+        return text if len(text) <= limit else f"{text[:limit]}…"
 
     def categories(self, suspect: "Suspect") -> "Sequence[tuple[str, str]]":
         """Return the first columns of a row with gaps or categories; nothing for other data."""
@@ -89,9 +94,9 @@ class Illustrator:
 
     def values(self, suspect: "Suspect") -> "Sequence[tuple[str, str]]":
         """Return the first columns of a row of any kind with their values; nothing for images and texts."""
-        if self.run.about.get("kind") not in ("features", "table") or self._data is None:
+        if self.run.about.get("kind") not in ("features", "table") or self.data is None:
             return ()
-        place, data = self._places[suspect.id], self._data
+        place, data = self.places[suspect.id], self.data
         names, row, categories = data.columns, data.features, {}
         if data.table is not None:
             names, row = data.table.number_columns, data.table.numbers
@@ -104,8 +109,16 @@ class Illustrator:
         more = len(found) - MAX_VALUES
         return found if more <= 0 else [*found[:MAX_VALUES], ("…", f"{more:,} more columns")]
 
+    def prepare(self) -> None:
+        """Open what samples are shown from. After that, several threads may show them at the same time."""
+        if not self.run.about:
+            _ = self._published
+        elif self.run.about["kind"] != "files" or any(path is None for path in self.run.names.paths):
+            _ = self.places, self._typical
+
     @cached_property
-    def _data(self) -> "OwnDataset | None":
+    def data(self) -> "OwnDataset | None":
+        """The own data of the run, opened when first needed; None if that fails."""
         try:
             return self._opened if self._opened is not None else self.run.open_data()
         except DataError as error:
@@ -113,12 +126,13 @@ class Illustrator:
             return None
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
-        return {name: place for place, name in enumerate(self._data.ids)} if self._data is not None else {}
+    def places(self) -> Mapping[str, int]:
+        """Places of the samples in the own data, by id."""
+        return {name: place for place, name in enumerate(self.data.ids)} if self.data is not None else {}
 
     @cached_property
     def _typical(self) -> "TypicalNumbers | None":
-        data = self._data
+        data = self.data
         if data is None or data.features is None:
             return None
         return TypicalNumbers(data.features, data.labels, data.columns)
@@ -190,32 +204,37 @@ class TypicalNumbers:
         return np.where(spread > 0, spread, 1.0)  # in a constant column, all distances are 0
 
 
-def picture_of_array(pixels: NDArray[np.uint8]) -> str:
-    """Return channels × height × width bytes as a small picture."""
+def jpeg_of_array(pixels: NDArray[np.uint8], side: int = MAX_SIDE_PIXELS) -> bytes:
+    """Return channels × height × width bytes as a JPEG file of at most `side` pixels."""
     from PIL import Image
 
     planes = pixels.transpose(1, 2, 0)
-    return picture_of_image(Image.fromarray(planes[:, :, 0] if planes.shape[2] == 1 else planes[:, :, :3]))
+    return jpeg_of_image(Image.fromarray(planes[:, :, 0] if planes.shape[2] == 1 else planes[:, :, :3]), side)
 
 
-def picture_of_image(image: "Image") -> str:
-    """Return an upright image as a small picture."""
+def jpeg_of_image(image: "Image", side: int = MAX_SIDE_PIXELS) -> bytes:
+    """Return an upright image as a JPEG file of at most `side` pixels."""
     from PIL import Image
 
     image = image.convert("RGB")
-    factor = -(-MIN_SIDE_PIXELS // max(image.size))
+    factor = -(-MIN_SIDE_PIXELS * side // MAX_SIDE_PIXELS // max(image.size))
     if factor > 1:
         image = image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
-    image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
+    image.thumbnail((side, side))
     content = io.BytesIO()
     image.save(content, "JPEG", quality=JPEG_QUALITY)
-    return "data:image/jpeg;base64," + b64encode(content.getvalue()).decode()
+    return content.getvalue()
 
 
-def _picture_of_file(source: str | bytes) -> str | None:
+def data_url(jpeg: bytes) -> str:
+    """Return a JPEG file as an address for the source of a page."""
+    return "data:image/jpeg;base64," + b64encode(jpeg).decode()
+
+
+def _jpeg_of_file(source: str | bytes, side: int) -> bytes | None:
     from tnlpad.data.pixels import open_pixels
 
     try:
-        return picture_of_image(open_pixels(source, 2 * MAX_SIDE_PIXELS))
+        return jpeg_of_image(open_pixels(source, 2 * side), side)
     except DataError:  # the other pictures are still worth a page
         return None

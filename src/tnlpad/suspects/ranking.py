@@ -21,6 +21,7 @@ A class with few samples is hardly learnt, so its samples are ranked no higher t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,6 +71,13 @@ class Ranking:
     @property
     def suspect_share(self) -> float:
         return self.suspects / max(1, len(self.order))
+
+    @cached_property
+    def positions(self) -> Index:
+        """Place of each row in the order; 0 is the most suspicious."""
+        positions: Index = np.empty(len(self.order), dtype=np.int64)
+        positions[self.order] = np.arange(len(self.order))
+        return positions
 
     def without_estimates(self, weakness: str) -> "Ranking":
         """Return the ranking with its order alone."""

@@ -30,7 +30,6 @@ from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_o
 from tnlpad.data.own.manifest import SUFFIXES, read_manifest
 from tnlpad.data.pixels import Channels, ImageInfo, probe
 from tnlpad.data.progress import SILENT, Reporter, in_threads
-from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
 
 UNLABELLED = -1
@@ -95,6 +94,7 @@ def decoded(
     files: Sequence[Encoded], size: int, channels: Channels, *, reporter: Reporter = SILENT
 ) -> NDArray[np.uint8]:
     """Decode all images, with the shorter side resized to `size` pixels and the central square cut out."""
+    from tnlpad.data.stream import decode  # imports torch
 
     def one(file: Encoded) -> NDArray[np.uint8]:
         return decode(file, size, size, channels=channels)

@@ -1,0 +1,89 @@
+"""`tnlpad review`: decide on labels on a page in the browser, which a server on this machine shows."""
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tnlpad.cli.find_run import find_ranked_run
+from tnlpad.cli.options import Quiet, Root, RunArgument, Runs
+from tnlpad.cli.output import exit_codes, fail, say
+
+if TYPE_CHECKING:
+    from tnlpad.review.opened import Review
+
+MAX_PORT = 65535
+
+
+def review(
+    run: RunArgument,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MAX_PORT,
+            help="Port to listen on (default: that of the last review, or a free one).",
+        ),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.", show_default=False)
+    ] = True,
+    runs: Runs = Path("runs"),
+    root: Root = None,
+    quiet: Quiet = False,
+) -> None:
+    """Review labels in the browser, and decide which are right.
+
+    Prints the address of the page and serves it until Ctrl-C. Only this machine
+    can open it. Each decision is on disk before the page shows it as saved, in
+    the folder review of the run. Run the command again to continue.
+
+    Example: tnlpad review RUN
+    """
+    from tnlpad.review.opened import open_review
+
+    found = find_ranked_run(run, runs)
+    # The system's request to end is treated like Ctrl-C, also by a shell that starts the server in the background.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with exit_codes(), open_review(found, port=port, root=root, warn=partial(say, quiet=quiet)) as opened:
+            typer.echo(opened.address)
+            sys.stdout.flush()
+            _open_browser(opened.address, browser, quiet)
+            _serve(opened)
+    except OSError as error:
+        reason = error.strerror or error
+        if port is not None:
+            fail(f"--port {port}: cannot listen there ({reason}). Name another port, or leave --port out.", code=2)
+        fail(f"the review in {found.folder.path} cannot be opened or written ({reason}).")
+    _say_goodbye(opened, quiet)
+
+
+def _serve(opened: "Review") -> None:
+    try:
+        opened.server.serve_forever()
+    except KeyboardInterrupt:
+        return
+
+
+def _open_browser(address: str, wanted: bool, quiet: bool) -> None:
+    import webbrowser
+
+    # Without a screen, the browser would be one for the terminal, in front of our messages.
+    on_screen = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    opened = wanted and bool(on_screen) and webbrowser.open(address)
+    say(f"{'' if opened else 'Open the address in a browser. '}Press Ctrl-C to end the review.", quiet)
+
+
+def _say_goodbye(opened: "Review", quiet: bool) -> None:
+    decisions = len(opened.log.decided())
+    if not decisions:
+        say("No decisions.", quiet)
+        return
+    say(f"{decisions:,} decision{'' if decisions == 1 else 's'}: {opened.table}", quiet)
+    say(f"Next: {opened.command}", quiet)

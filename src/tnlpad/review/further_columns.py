@@ -1,0 +1,76 @@
+"""The columns of a person's table, for the page to show beside each sample: all but label, id, path and text.
+
+They are read from the table itself, since training needs only some of them, and are kept as Arrow arrays in order of
+position.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tnlpad.errors import DataError
+from tnlpad.suspects.listing import RankedRun
+
+MAX_COLUMNS = 40
+MAX_CHARACTERS = 500  # of a value
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FurtherColumns:
+    """Texts by name of the column, one per sample in order of position; `more` columns are left out."""
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    more: int = 0
+
+    def values(self, at: int) -> list[tuple[str, str]]:
+        """Return the names and values of a sample, without empty ones."""
+        found = [(name, column[at].as_py()) for name, column in self.columns.items()]
+        return [(name, value) for name, value in found if value]
+
+
+def read_further_columns(run: RankedRun) -> FurtherColumns:
+    """Read the further columns of the table that a run was trained on; none for other data, or if it is gone."""
+    from tnlpad.data.own.manifest import SUFFIXES
+
+    source = Path(run.about.get("path", ""))
+    if not run.about or not source.is_file() or source.suffix.lower() not in SUFFIXES:
+        return FurtherColumns()
+    if run.about["kind"] == "files" and all(path is None for path in run.names.paths):
+        return FurtherColumns()  # a table of pictures
+    try:
+        return _read(run, source)
+    except DataError:  # it has changed since; the samples are not shown either, with a message
+        return FurtherColumns()
+
+
+def _read(run: RankedRun, source: Path) -> FurtherColumns:
+    import pyarrow as pa
+
+    from tnlpad.data.own.columns import without
+    from tnlpad.data.own.dataset import ReadOptions
+    from tnlpad.data.own.manifest import ids_of, read_table, roles_of
+
+    table, _ = read_table(source)
+    seen = {name: table[name] for name in without(run.about.get("ignored", ()), table, source)}
+    roles = roles_of(seen, source, ReadOptions(label=run.about.get("label_column"), id=run.about.get("id_column")))
+    row_of = {name: row for row, name in enumerate(ids_of(seen, roles, source))}
+    try:
+        rows = [row_of[run.names.ids[place]] for place in run.ranking.order.tolist()]
+    except KeyError:
+        return FurtherColumns()
+    shown = {roles.label, roles.id, roles.path, run.about.get("text_column")}
+    names = [name for name in table if name not in shown]
+    columns = {name: pa.array(_texts(table[name], rows), pa.large_string()) for name in names[:MAX_COLUMNS]}
+    return FurtherColumns(columns=columns, more=len(names[MAX_COLUMNS:]))
+
+
+def _texts(column: Any, rows: Sequence[int]) -> list[str]:
+    return [_text(column[row]) for row in rows]
+
+
+def _text(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
