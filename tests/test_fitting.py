@@ -577,6 +577,19 @@ def test_a_saved_review_is_taken(flipped, tmp_path):
         result.clean(review=tmp_path / "none.csv")
 
 
+def test_reviews_of_several_people_and_of_the_run_are_used(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (24, 8, 8), dtype=np.uint8)
+    result = tnlpad.fit(images, ["x", "y"] * 12, out=tmp_path, settings=SHORT)
+    with pytest.warns(UserWarning, match=r"no majority about 1 samples, such as '1'"):
+        _, labels = result.clean(confidence=1.0, review=[{"0": "y", "1": "x"}, {"0": "y", "1": "y"}, {"0": "x"}])
+    assert labels[:2].tolist() == ["y", "y"]
+    (result.folder / "review").mkdir()
+    (result.folder / "review" / "review.csv").write_text("id,label,choice\n0,z,other\n1,,unsure\n")
+    with pytest.warns(UserWarning, match=r"review\.csv are used"):
+        assert result.clean(confidence=1.0)[1][:2].tolist() == ["z", "y"]
+    assert result.clean(confidence=1.0, review=False)[1][:2].tolist() == ["x", "y"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [({"confidence": 0.2}, "confidence=0.2"), ({"action": "keep"}, "'keep'"), ({"top": 0}, "top=0")],

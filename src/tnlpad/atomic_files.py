@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,6 +46,27 @@ def append_durably(path: Path, lines: bytes) -> None:
         # On a full disk, part of the lines may have been written.
         with suppress(OSError):
             path.unlink() if before is None else os.truncate(path, before)
+        raise
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Create a temporary folder that takes this name when the block ends; after an error, nothing has changed.
+
+    Raises:
+        FileExistsError: There is a file of this name, or a folder that is not empty.
+    """
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileExistsError(errno.EEXIST, "it exists already and is not an empty folder", str(path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir()
+        yield temporary
+        if path.exists():
+            path.rmdir()
+        os.rename(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 

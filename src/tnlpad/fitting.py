@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -46,10 +46,13 @@ from tnlpad.suspects.audited_run import Audit, audit_run
 from tnlpad.suspects.clean import Action, clean_samples, cleaned_frame, cleaned_labels
 from tnlpad.suspects.export import PAGE_FILE, write_suspects
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
-from tnlpad.suspects.review import Review, check_review, read_review
+from tnlpad.suspects.review import REVIEW_FILE, MergedReview, Review, check_review, merge_reviews, read_review
 
 if TYPE_CHECKING:
     import pandas as pd
+
+OneReview = str | PathLike[str] | Mapping[Any, Any]  # a file, or the right labels by id
+Reviews = OneReview | Sequence[OneReview] | Literal[False] | None
 
 
 def fit(
@@ -374,7 +377,7 @@ class Result:
         action: Action = "correct",
         confidence: float | None = None,
         top: int | None = None,
-        review: str | PathLike[str] | Mapping[Any, Any] | None = None,
+        review: Reviews = None,
     ) -> "tuple[NDArray[Any], NDArray[Any]] | pd.DataFrame":
         """Return the labels cleaned, by the rules of `tnlpad clean`: a test part stays as it is.
 
@@ -385,8 +388,9 @@ class Result:
             action: "correct" replaces a label that is probably wrong by the suggested one, "drop" drops the sample.
             confidence: Change labels that are wrong with at least this probability, from 0.5 to 1 (default: 0.9).
             top: Change this number of labels instead, the most suspicious first.
-            review: The `review.csv` that the page saves, or a mapping of ids to right labels, None where no label fits.
-                These decisions override the suggestions.
+            review: The `review.csv` that a page saves, or a mapping of ids to right labels, None where no label fits;
+                or a list of those of several people, of whom the majority decides. These decisions override the
+                suggestions. By default those of `tnlpad review` are used, if there are any; False leaves them out.
 
         Returns:
             For a DataFrame with a label column, the DataFrame with that column corrected and the original labels beside
@@ -407,10 +411,15 @@ class Result:
         if self.caution is not None and top is None and confidence != 1:
             warnings.warn(f"{self.caution} No label is changed, unless by a review.", stacklevel=2)
         try:
-            decisions = self._decisions(review)
+            merged = self._decisions(review)
         except RecordError as error:
             raise DataError(str(error)) from error
-        cleaning = clean_samples(self.run, action=action, confidence=confidence, top=top, review=decisions)
+        if undecided := [each.id for each in merged.disagreements if not each.decided]:
+            warnings.warn(
+                f"The reviews have no majority about {len(undecided):,} samples, such as {undecided[0][:80]!r}.",
+                stacklevel=2,
+            )
+        cleaning = clean_samples(self.run, action=action, confidence=confidence, top=top, review=merged.decisions)
         if cleaning.spared:
             lost = ", ".join(cleaning.spared)
             warnings.warn(f"All samples of {lost} are suspect. Their labels stay as they are.", stacklevel=2)
@@ -424,12 +433,22 @@ class Result:
         places, values = cleaned_labels(self.run, kept, given.labels)
         return np.array(places, dtype=np.int64), np.array(values)
 
-    def _decisions(self, review: str | PathLike[str] | Mapping[Any, Any] | None) -> Review | None:
-        if isinstance(review, Mapping):
-            decisions = {str(name): None if label is None else str(label) for name, label in review.items()}
-            check_review(decisions, self.run.names.ids, "review")
-            return decisions
-        return None if review is None else read_review(Path(review), self.run.names.ids)
+    def _decisions(self, reviews: Reviews) -> MergedReview:
+        own = self.folder / REVIEW_FILE
+        if reviews is None and own.exists():
+            warnings.warn(f"The decisions in {own} are used. review=False leaves them out.", stacklevel=3)
+            reviews = own
+        if reviews is None or reviews is False:
+            return MergedReview(decisions={})
+        given = [reviews] if isinstance(reviews, (str, PathLike, Mapping)) else reviews
+        return merge_reviews([self._review(each) for each in given])
+
+    def _review(self, review: OneReview) -> Review:
+        if not isinstance(review, Mapping):
+            return read_review(Path(review), self.run.names.ids)
+        decisions = {str(name): None if label is None else str(label) for name, label in review.items()}
+        check_review(decisions, self.run.names.ids, "review")
+        return decisions
 
 
 def _given(data: Any, labels: Any, label: str | None, ignored: Sequence[str]) -> Given | None:

@@ -215,10 +215,10 @@ def test_own_pictures_are_on_the_page(tmp_path):
 
 
 def test_decisions_are_a_review_for_clean(run, tmp_path):
-    """A label marked not sure stays as it is."""
+    """A label marked not sure is not decided."""
     ids = document("audit", run, "--sample", 5)["ids"]
     page_rows = [["x", ids[0], "", "ant", "ant", "unsure"], ["x", ids[1], "", "", "bee", "wrong"]]
     path = tmp_path / "d.csv"
     header = ["audit", "id", "path", "label", "given", "choice"]
     path.write_text("\n".join(",".join(row) for row in [header, *page_rows]))
-    assert read_review(path, ids) == {ids[0]: "ant", ids[1]: None}
+    assert read_review(path, ids) == {ids[1]: None}

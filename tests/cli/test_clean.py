@@ -38,13 +38,22 @@ def test_labels_are_corrected_and_the_original_kept(run, tmp_path):
     changed = [row for row in table if row["changed"] == "yes"]
     assert counts == {
         "file": str(out),
+        "changes": f"{out}.changes.csv",
         "samples": 600,
         "kept": 600,
         "corrected": len(changed),
         "dropped": 0,
+        "decided": 0,
         "spared": [],
+        "reviews": [],
+        "disagreements": [],
         "next": None,
     }
+    log = rows_in(f"{out}.changes.csv")
+    assert [(row["id"], row["from"], row["to"]) for row in log] == [
+        (row["id"], row["original_label"], row["label"]) for row in changed
+    ]
+    assert [row["why"] for row in log] == [f"suggestion, confidence {row['confidence']}" for row in changed]
     assert changed
     assert all(row["label"] != row["original_label"] for row in changed)
 
@@ -58,7 +67,7 @@ def test_labels_are_dropped(run, tmp_path):
 def test_a_confidence_is_a_share_or_a_percentage(run, tmp_path):
     for text in ("0.95", "95%", "95 %"):
         assert document("clean", run, "--out", tmp_path / f"{text}.csv", "--confidence", text)["corrected"] > 0
-    assert len({path.read_bytes() for path in tmp_path.glob("*.csv")}) == 1
+    assert len({path.read_bytes() for path in tmp_path.glob("*%*.csv.changes.csv")}) == 1
     for text in ("95", "40%", "high"):
         result = asked(run, "--out", tmp_path / "m.csv", "--confidence", text)
         assert result.exit_code == 2
@@ -356,7 +365,7 @@ def test_a_table_of_paths_comes_back_as_it_was_but_for_its_labels(tmp_path):
 
 
 def test_other_columns_of_a_table_of_pictures_are_kept(tmp_path):
-    """As it is, and the first labels of data that were cleaned before; a picture that cannot be read takes its row."""
+    """As it is, and the first labels of data that were cleaned before; a picture that cannot be read stays."""
     contents = [save(tmp_path / f"{k}.png", picture(k)).read_bytes() for k in range(24)]
     columns = {
         "photo": [*contents[:4], b"damaged", *contents[5:]],
@@ -377,10 +386,10 @@ def test_other_columns_of_a_table_of_pictures_are_kept(tmp_path):
     assert written["next"] == f"tnlpad train {out} --label kind"
     table = pq.read_table(out).to_pydict()
     assert set(table) == {"id", *columns}
-    assert sorted(table["source"]) == sorted(f"camera {k}" for k in range(24) if k not in (2, 4))
+    assert sorted(table["source"]) == sorted(f"camera {k}" for k in range(24) if k != 2)
     for row, name in enumerate(table["source"]):
         place = int(name.split()[1])
-        assert table["photo"][row]["bytes"] == contents[place]
+        assert table["photo"][row] == columns["photo"][place]
         assert table["mask"][row] == contents[23 - place]
         assert table["image"][row] == f"scan {place}"
         assert table["kind"][row] == ("ape" if place == 1 else columns["kind"][place])
@@ -434,3 +443,33 @@ def test_data_that_were_moved_are_found_where_they_are_trained_on_again(tmp_path
     table = _written(run, tmp_path, "--confidence", 1)
     assert len(table) == 32
     assert all(row["path"] == str(moved / row["id"]) for row in table)
+
+
+def test_several_people_review(run, tmp_path):
+    before = {row["id"]: row["label"] for row in _written(run, tmp_path, "--confidence", 1)}
+    texts = ["0,bee,other\n1,bee,other\n2,,exclude", "0,bee,other\n1,ant,other\n2,,unsure", "0,ant,other\n3,wasp,other"]
+    words = []
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.csv").write_text(f"id,label,choice\n{text}\n")
+        words += ["--review", tmp_path / f"{number}.csv"]
+    found = document("clean", run, "--out", tmp_path / "m.csv", "--confidence", 1, *words)
+    assert [(each["id"], each["decided"]) for each in found["disagreements"]] == [("0", True), ("1", False)]
+    assert found["disagreements"][0]["votes"] == [{"label": "bee", "votes": 2}, {"label": "ant", "votes": 1}]
+    after = {row["id"]: row["label"] for row in rows_in(tmp_path / "m.csv")}
+    assert after == {name: label for name, label in before.items() if name != "2"} | {"0": "bee", "3": "wasp"}
+    said = asked(run, "--out", tmp_path / "m.csv", *words).stderr
+    assert "disagree about 2 samples, and have no majority for 1 of them: 0 (bee 2, ant 1), 1 (bee 1, ant 1)" in said
+
+
+def test_the_review_of_the_run_is_used_unless_another_one_is_given(run, tmp_path):
+    (run / "review").mkdir()
+    (run / "review" / "review.csv").write_text("id,path,label,given,suggested,choice\n0,,wasp,ant,bee,other\n")
+    result = asked(run, "--out", tmp_path / "m.csv")
+    assert f"Using the decisions in {run / 'review' / 'review.csv'}" in result.stderr
+    assert rows_in(tmp_path / "m.csv")[0]["label"] == "wasp"
+    assert document("clean", run, "--out", tmp_path / "m.csv", "--no-review")["reviews"] == []
+    assert rows_in(tmp_path / "m.csv")[0]["label"] != "wasp"
+    (tmp_path / "other.csv").write_text("id,label\n1,fly\n")
+    assert [row["label"] for row in _written(run, tmp_path, "--review", tmp_path / "other.csv")[:2]] != ["wasp", "fly"]
+    both = asked(run, "--out", tmp_path / "m.csv", "--no-review", "--review", tmp_path / "other.csv")
+    assert both.exit_code == 2

@@ -4,23 +4,33 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tnlpad.cli.find_run import find_ranked_run
 from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs, table_options
-from tnlpad.cli.output import fail, print_json, refuse_to_overwrite, say
+from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say, used_folder
 from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
-    from tnlpad.data.own import OwnDataset
     from tnlpad.suspects.clean import Cleaned, Cleaning
-    from tnlpad.suspects.cleaned_files import Form
+    from tnlpad.suspects.cleaned_files import Origin
     from tnlpad.suspects.listing import RankedRun
-    from tnlpad.suspects.review import Review
+    from tnlpad.suspects.review import Disagreement, MergedReview
 
 MAX_CLASSES_NAMED = 5
+MAX_DISAGREEMENTS_NAMED = 3
+CAME_AS: dict["Origin", str] = {
+    "image folder": "a folder of images",
+    "text": "a table of text",
+    "json": "JSON Lines",
+    "workbook": "a workbook",
+    "parquet": "a Parquet file",
+    "dataset folder": "a dataset",
+    "arrays": "arrays",
+    "record": "labels by id",
+}
 
 
 def clean(
@@ -28,9 +38,9 @@ def clean(
     out: Annotated[
         Path,
         typer.Option(
-            metavar="FILE",
-            help="File to write: .csv, .tsv or .txt; .npz if the images came from an .npz file; .parquet if they came "
-            "from a Parquet table.",
+            metavar="PATH",
+            help="File or folder to write, of the kind that the data came as: a folder for images and Hugging Face "
+            "datasets, or a .csv, .jsonl, .xlsx, .parquet or .npz file. Most data can also be written as .csv.",
         ),
     ],
     action: Annotated[
@@ -51,8 +61,17 @@ def clean(
         ),
     ] = None,
     review: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Decisions saved from the page of suspects; they override the suggestions."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Decisions saved from a page; they override the suggestions. Repeatable: the majority of several "
+            "people decides (default: those of `tnlpad review`, if there are any).",
+        ),
+    ] = None,
+    no_review: Annotated[bool, typer.Option("--no-review", help="Leave out the decisions of `tnlpad review`.")] = False,
+    files: Annotated[
+        Literal["link", "copy"] | None,
+        typer.Option(help="Write the images of a folder as hard links or as copies (default: link)."),
     ] = None,
     runs: Runs = Path("runs"),
     quiet: Quiet = False,
@@ -60,73 +79,49 @@ def clean(
 ) -> None:
     """Write all samples with the probably wrong labels corrected or dropped.
 
-    The original label stays beside the new one, in original_label. The test
-    split is not changed. Tables keep their columns; CSV files keep their
-    encoding and separator. `tnlpad train` reads the file. Decisions of an audit
-    are used. Classes with fewer than 5 samples are left alone.
-    If the model is too weak to estimate which labels are wrong, only the labels
-    in --top or --review are changed.
+    The data are written in the form in which they came, with all columns, and
+    the original labels in original_label. `tnlpad train` reads them, and does
+    not ask again about labels that you decided on. PATH.changes.csv lists
+    every change and why. The test split is not changed. Decisions of an audit
+    are used. Classes with fewer than 5 samples are left alone. If the model is
+    too weak to estimate which labels are wrong, only the labels in --top or
+    --review are changed.
 
-    Example: tnlpad clean RUN --out manifest.csv --confidence 0.9
+    Example: tnlpad clean RUN --out photos2 --confidence 0.9
     """
-    from tnlpad.records.store import RecordError
     from tnlpad.suspects.clean import clean_samples
-    from tnlpad.suspects.cleaned_files import form_of
-    from tnlpad.suspects.review import read_review
+    from tnlpad.suspects.cleaned_files import origin_of
 
     probability = _read_probability(confidence)
-    _check_options(out, probability, top, review)
+    if top is not None and probability is not None:
+        fail(f"--top {top} and --confidence {probability}: give one of them.", code=2)
+    if review and no_review:
+        fail(f"--review {review[0]} and --no-review: give one of them.", code=2)
     found = find_ranked_run(run, runs)
+    reviews = review or ([] if no_review else _own_review(found, quiet))
+    merged = _read_reviews(reviews, found)
     if found.caution is not None:
         say(f"Caution: {found.caution}", quiet)
-        if top is None and probability is None and review is None and not found.ranking.decisions:
+        if top is None and probability is None and not reviews and not found.ranking.decisions:
             fail(_ways_out(found))
-    try:
-        decisions = read_review(review, found.names.ids) if review is not None else None
-    except RecordError as error:
-        fail(str(error), code=3)
-    cleaning = clean_samples(found, action=action, confidence=probability, top=top, review=decisions)
-    for source in (found.about.get("path"), review):
-        if source is not None:
-            refuse_to_overwrite(out, source, "--out")
-    form = form_of(found, cleaning.kept)
-    _write(out, form, found, cleaning.kept, quiet)
-    _warn(found, cleaning, form, quiet)
-    command = _next_command(out, form, found, cleaning.kept) if cleaning.changed else None
-    _print_counts(out, cleaning, command, quiet, as_json)
+    cleaning = clean_samples(found, action=action, confidence=probability, top=top, review=merged.decisions)
+    origin = origin_of(found, cleaning.kept)
+    _check_target(out, origin, found, cleaning.kept, reviews, files)
+    _write(out, found, cleaning, files or "link", quiet)
+    _warn_about_reviews(merged.disagreements, quiet)
+    _warn(found, cleaning, origin, quiet)
+    command = _next_command(out, origin, found, cleaning.kept) if cleaning.changed else None
+    if as_json:
+        print_json(_document(out, cleaning, merged, reviews, command))
+    else:
+        _print_counts(out, cleaning, command, quiet)
     if not cleaning.changed:
-        say(_unchanged(found, probability, decisions), quiet)
-    elif form == "ids":
+        say(_unchanged(found, probability, merged), quiet)
+    elif not found.about:
         say("The file holds labels by id, without the samples: `tnlpad train` cannot read it.", quiet)
 
 
-def _check_options(out: Path, probability: float | None, top: int | None, review: Path | None) -> None:
-    from tnlpad.suspects.cleaned_files import FORMS
-
-    known = sorted({suffix for suffixes, _ in FORMS.values() for suffix in suffixes})
-    if out.is_dir() or out.suffix.lower() not in known:
-        fail(f"--out {out}: name a file that ends in {', '.join(known)}.", code=2)
-    if top is not None and probability is not None:
-        fail(f"--top {top} and --confidence {probability}: give one of them.", code=2)
-    if review is not None and not review.exists():
-        fail(f"--review {review} does not exist. Give the review.csv that the page saved.", code=3)
-
-
-def _write(out: Path, form: "Form", found: "RankedRun", kept: "Sequence[Cleaned]", quiet: bool) -> None:
-    from tnlpad.errors import DataError
-    from tnlpad.suspects.cleaned_files import FORMS, write_cleaned
-    from tnlpad.suspects.listing import MOVED
-
-    _check_suffix(out, *FORMS[form])
-    if form in ("paths", "manifest") and not any(os.path.exists(row.path or "") for row in kept):
-        fail(f"{found.about['path']} is gone, or its images are, such as {kept[0].path}. {MOVED}", code=3)
-    try:
-        data = _open_data(found, quiet) if form not in ("paths", "manifest", "ids") else None
-        write_cleaned(out, form, found, kept, data)
-    except DataError as error:
-        fail(str(error), code=3)
-    except OSError as error:
-        fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
+# Options --------------------------------------------------------------------------------------------------------------
 
 
 def _read_probability(text: str | None) -> float | None:
@@ -142,6 +137,102 @@ def _read_probability(text: str | None) -> float | None:
     return share
 
 
+def _own_review(found: "RankedRun", quiet: bool) -> list[Path]:
+    """Return the decisions that `tnlpad review` wrote into the run folder, if there are any."""
+    from tnlpad.suspects.review import REVIEW_FILE
+
+    path = found.folder.path / REVIEW_FILE
+    if not path.exists():
+        return []
+    say(f"Using the decisions in {path}; --no-review leaves them out.", quiet)
+    return [path]
+
+
+def _read_reviews(paths: Sequence[Path], found: "RankedRun") -> "MergedReview":
+    from tnlpad.records.store import RecordError
+    from tnlpad.suspects.review import read_reviews
+
+    for path in paths:
+        if not path.exists():
+            fail(f"--review {path} does not exist. Give the review.csv that the page saved.", code=3)
+    try:
+        return read_reviews(paths, found.names.ids)
+    except RecordError as error:
+        fail(str(error), code=3)
+
+
+def _check_target(
+    out: Path,
+    origin: "Origin",
+    found: "RankedRun",
+    kept: "Sequence[Cleaned]",
+    reviews: Sequence[Path],
+    files: str | None,
+) -> None:
+    """Exit with code 2 if the data cannot be written to this path."""
+    from tnlpad.suspects.cleaned_files import FOLDER, allowed_suffixes, suffix_of
+
+    for source in (found.about.get("path"), *reviews):
+        if source is not None:
+            refuse_to_overwrite(out, source, "--out")
+    allowed = allowed_suffixes(origin, found, kept)
+    if suffix_of(out) not in allowed:
+        fail(f"--out {out}: the data came as {CAME_AS[origin]}. Name {_kinds(allowed)}.", code=2)
+    to_folder = suffix_of(out) == FOLDER
+    if files is not None and not (to_folder and origin == "image folder"):
+        fail(f"--files {files} is for images that are written to a folder. Leave it out.", code=2)
+    if out.is_dir() and (not to_folder or any(out.iterdir())):
+        fail(f"--out {out} is a folder that exists already{' and is not empty' * to_folder}. Name another one.", code=2)
+    if to_folder and out.exists() and not out.is_dir():
+        fail(f"--out {out} is a file, and the data are written to a folder. Name another one.", code=2)
+    source = os.path.realpath(found.about.get("path") or "")
+    if to_folder and os.path.realpath(out).startswith(source + os.sep):
+        fail(f"--out {out} is within the folder that the data come from. Name a folder elsewhere.", code=2)
+
+
+def _kinds(suffixes: Sequence[str]) -> str:
+    """Return the kinds of output in words."""
+    named = [suffix for suffix in suffixes if suffix]
+    *others, last = named or [""]
+    file = f"a {', '.join(others)}{' or ' if others else ''}{last} file" if last else ""
+    return "a folder, or " + file if len(named) < len(suffixes) else file
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def _write(out: Path, found: "RankedRun", cleaning: "Cleaning", files: Literal["link", "copy"], quiet: bool) -> None:
+    from tnlpad.errors import DataError
+    from tnlpad.suspects.cleaned_files import write_cleaned
+
+    with used_folder(out.parent, "--out"):
+        try:
+            with progress_reporter(quiet) as reporter:
+                write_cleaned(out, found, cleaning, files=files, reporter=reporter)
+        except DataError as error:
+            fail(str(error), code=3)
+        except OSError as error:
+            fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another place.")
+
+
+def _next_command(out: Path, origin: "Origin", found: "RankedRun", kept: "Sequence[Cleaned]") -> str | None:
+    """Return the command that trains on the cleaned data; None for labels by id."""
+    from tnlpad.suspects.cleaned_files import images_option
+
+    if not found.about:
+        return None
+    command = ["tnlpad", "train", str(out)]
+    if origin not in ("image folder", "record"):
+        columns = {name: found.about.get(f"{name}_column") for name in ("text", "group", "id")}
+        command += table_options(found.about.get("label_column"), found.about.get("ignored", ()), **columns)
+    if (images := images_option(out, found, kept)) is not None:
+        command += ["--images", str(images)]
+    return shlex.join(command)
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+
 def _ways_out(found: "RankedRun") -> str:
     folder = shlex.quote(str(found.folder.path))
     return (
@@ -150,21 +241,22 @@ def _ways_out(found: "RankedRun") -> str:
     )
 
 
-def _check_suffix(out: Path, suffixes: Sequence[str], reason: str) -> None:
-    if out.suffix.lower() in suffixes:
+def _warn_about_reviews(disagreements: "Sequence[Disagreement]", quiet: bool) -> None:
+    if not disagreements:
         return
-    *others, last = suffixes
-    allowed = f"{', '.join(others)} or {last}" if others else last
-    fail(f"--out {out}: {reason}. Name a {allowed} file.", code=2)
+    open_ones = sum(not each.decided for each in disagreements)
+    said = [
+        f"The reviews disagree about {len(disagreements):,} samples, and have no majority for {open_ones:,} of them"
+    ]
+    for each in disagreements[:MAX_DISAGREEMENTS_NAMED]:
+        votes = ", ".join(f"{'exclude' if label is None else printable(label)[:80]} {n}" for label, n in each.votes)
+        said.append(f"{printable(each.id)[:80]} ({votes})")
+    more = ", …" if len(disagreements) > MAX_DISAGREEMENTS_NAMED else "."
+    say(f"{said[0]}: {', '.join(said[1:])}{more}", quiet)
 
 
-def _open_data(found: "RankedRun", quiet: bool) -> "OwnDataset":
-    with progress_reporter(quiet) as reporter:
-        return found.open_data(reporter)
-
-
-def _warn(found: "RankedRun", cleaning: "Cleaning", form: "Form", quiet: bool) -> None:
-    """Print what to know before training on the file."""
+def _warn(found: "RankedRun", cleaning: "Cleaning", origin: "Origin", quiet: bool) -> None:
+    """Print what to know before training on the cleaned data."""
     for note in found.notes:
         say(f"Note: {note}", quiet)
     if cleaning.spared:
@@ -177,7 +269,7 @@ def _warn(found: "RankedRun", cleaning: "Cleaning", form: "Form", quiet: bool) -
     if lost := sorted(given - labels):
         say(f"By your decisions, no sample is left of {_classes(lost)}.", quiet)
     if unused := len(found.about.get("left_out", ())):
-        fate = "stay as they are" if form in ("table", "manifest") else "are not in the file"
+        fate = "are not written" if origin in ("image folder", "record") else "stay as they are"
         say(f"{unused:,} samples that could not be trained on {fate}.", quiet)
 
 
@@ -187,7 +279,7 @@ def _classes(names: Sequence[str]) -> str:
     return f"{'class' if len(names) == 1 else 'classes'} {shown}{more}"
 
 
-def _unchanged(found: "RankedRun", probability: float | None, decisions: "Review | None") -> str:
+def _unchanged(found: "RankedRun", probability: float | None, merged: "MergedReview") -> str:
     """Return why no label was changed."""
     from tnlpad.suspects.clean import DEFAULT_CONFIDENCE
 
@@ -199,33 +291,34 @@ def _unchanged(found: "RankedRun", probability: float | None, decisions: "Review
             f"none is wrong with a probability of {DEFAULT_CONFIDENCE if probability is None else probability:.0%} "
             f"(highest: {highest:.0%})"
         )
-    kept = ", and your decisions keep the labels" if decisions else ""
-    return f"No label was changed: {reason}{kept}. The file has the labels of the data."
+    kept = ", and your decisions keep the labels" if merged.decisions else ""
+    return f"No label was changed: {reason}{kept}. What was written has the labels of the data."
 
 
-def _next_command(out: Path, form: "Form", found: "RankedRun", kept: "Sequence[Cleaned]") -> str | None:
-    """Return the command that trains on the file; None for labels by id."""
-    from tnlpad.suspects.cleaned_files import images_option
+def _document(
+    out: Path, cleaning: "Cleaning", merged: "MergedReview", reviews: Sequence[Path], command: str | None
+) -> dict[str, Any]:
+    from tnlpad.suspects.cleaned_files import changes_file
 
-    if form == "ids":
-        return None
-    command = ["tnlpad", "train", str(out)]
-    if form in ("table", "manifest", "pictures"):
-        columns = {name: found.about.get(f"{name}_column") for name in ("text", "group", "id")}
-        command += table_options(found.about.get("label_column"), found.about.get("ignored", ()), **columns)
-    if (images := images_option(out, form, found, kept)) is not None:
-        command += ["--images", str(images)]
-    return shlex.join(command)
+    kept, dropped = len(cleaning.kept), cleaning.dropped
+    return {
+        "file": str(out),
+        "changes": str(changes_file(out)),
+        "samples": kept + dropped,
+        "kept": kept,
+        "corrected": cleaning.corrected,
+        "dropped": dropped,
+        "decided": len(cleaning.decided),
+        "spared": list(cleaning.spared),
+        "reviews": [str(path) for path in reviews],
+        "disagreements": [each.to_json() for each in merged.disagreements],
+        "next": command,
+    }
 
 
-def _print_counts(out: Path, cleaning: "Cleaning", command: str | None, quiet: bool, as_json: bool) -> None:
-    kept, corrected, dropped = len(cleaning.kept), cleaning.corrected, cleaning.dropped
-    total = kept + dropped
-    if as_json:
-        counts = {"samples": total, "kept": kept, "corrected": corrected, "dropped": dropped}
-        print_json({"file": str(out), **counts, "spared": list(cleaning.spared), "next": command})
-        return
+def _print_counts(out: Path, cleaning: "Cleaning", command: str | None, quiet: bool) -> None:
+    kept, dropped = len(cleaning.kept), cleaning.dropped
     lost = f", {dropped:,} dropped" if dropped else ""
-    typer.echo(f"{kept:,} of {total:,} samples kept{lost}, {corrected:,} labels corrected: {out}")
+    typer.echo(f"{kept:,} of {kept + dropped:,} samples kept{lost}, {cleaning.corrected:,} labels corrected: {out}")
     if command is not None:
         say(f"Next: {command}", quiet)

@@ -1,12 +1,12 @@
 """Clean a dataset: correct or drop the labels that are probably wrong, and keep the original label beside each.
 
-The decisions of a reviewer override the suggestions, and so do those of an audit. The test part is not scored and stays
-as it is. A class that has too few samples to judge is left alone, and no class loses all its samples unless a reviewer
-says so.
+The decisions of reviewers override the suggestions, and so do those of an audit and of earlier rounds. The test part is
+not scored and stays as it is. A class that has too few samples to judge is left alone, and no class loses all its
+samples unless a reviewer says so.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ Action = Literal["correct", "drop"]
 DEFAULT_CONFIDENCE = 0.9
 ORIGINAL = "original_label"
 HEADER = ("id", "path", "label", "split", ORIGINAL, "changed", "confidence")
+CHANGES_HEADER = ("id", "row", "from", "to", "why")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,23 +49,49 @@ class Cleaned:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Change:
+    """A label that was replaced, or a sample that was dropped: `after` is None; and why."""
+
+    id: str
+    row: int
+    before: str
+    after: str | None
+    why: str
+
+    def fields(self) -> tuple[str | int | None, ...]:
+        """Return the fields under `CHANGES_HEADER`."""
+        return self.id, self.row, self.before, self.after, self.why
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cleaning:
     """The result of a cleaning.
 
     Args:
         kept: The samples that are kept: the scored ones in the order of the dataset, then the test part.
-        corrected, dropped: Number of labels that were replaced, and of samples that were dropped.
+        changes: Labels that were replaced, and samples that were dropped, in the order of the dataset.
         spared: Classes that would have lost all their samples, so that their labels stay as they are.
+        decided: Labels of kept samples that a person decided on, by id.
     """
 
     kept: Sequence[Cleaned]
-    corrected: int
-    dropped: int
+    changes: Sequence[Change]
     spared: tuple[str, ...]
+    decided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:
-        return self.corrected + self.dropped > 0
+        return len(self.changes) > 0
+
+    @property
+    def dropped(self) -> int:
+        """Number of samples that were dropped."""
+        return sum(change.after is None for change in self.changes)
+
+    @property
+    def corrected(self) -> int:
+        """Number of labels that were replaced."""
+        return len(self.changes) - self.dropped
 
 
 def clean_samples(
@@ -84,10 +111,11 @@ def clean_samples(
         action: Replace a label that is probably wrong by the suggested one, or drop the sample.
         confidence: Change labels that are wrong with at least this probability (default: `DEFAULT_CONFIDENCE`).
         top: Change this number of labels instead, the most suspicious first.
-        review: Decisions of a reviewer, which override the suggestions and the decisions of an audit.
+        review: Decisions of reviewers, which override the suggestions and the decisions of an audit.
     """
     ranking, ids, classes = run.ranking, run.names.ids, run.scores.class_names
-    decided = {ids[row]: label for row, label in ranking.decisions.items()} | dict(review or {})
+    checked = {ids[row]: label for row, label in ranking.decisions.items()}
+    decided = checked | dict(review or {})
     original = [classes[label] for label in ranking.evidence.given.tolist()]
     labels: list[str | None] = [*original]
     for row in _to_change(run, DEFAULT_CONFIDENCE if confidence is None else confidence, top).tolist():
@@ -95,11 +123,11 @@ def clean_samples(
     for row, name in enumerate(ids):
         labels[row] = decided.get(name, labels[row])
     spared = _spare(labels, original, [name in decided for name in ids])
-    parts = run.scores.columns["part"].tolist()
+    parts, rows = run.scores.columns["part"].tolist(), run.rows.tolist()
     kept = [
         Cleaned(
             id=name,
-            row=int(run.rows[row]),
+            row=rows[row],
             path=run.names.paths[row],
             label=label,
             split=str(parts[row]),
@@ -109,15 +137,42 @@ def clean_samples(
         for row, name in enumerate(ids)
         if (label := labels[row]) is not None
     ]
-    corrected = sum(row.changed for row in kept)
+    why = _reasons(run, review or {})
+    changes = [
+        Change(id=ids[row], row=rows[row], before=before, after=after, why=why(row))
+        for row, (before, after) in enumerate(zip(original, labels, strict=True))
+        if before != after
+    ]
+    return Cleaning(
+        kept=kept + _test_part(run),
+        changes=changes,
+        spared=spared,
+        decided={row.id: row.label for row in kept if row.id in decided},
+    )
+
+
+def _test_part(run: RankedRun) -> list[Cleaned]:
     columns = [run.samples.get(key, ()) for key in ("id", "path", "label_name", "part")]
-    places = run.samples.get("row", range(len(columns[0])))
-    test = [
+    rows = run.samples.get("row", range(len(columns[0])))
+    return [
         Cleaned(id=name, row=row, path=path, label=label, split=part, original_label=label, confidence=None)
-        for name, path, label, part, row in zip(*columns, places, strict=True)
+        for name, path, label, part, row in zip(*columns, rows, strict=True)
         if part == "test"
     ]
-    return Cleaning(kept=kept + test, corrected=corrected, dropped=len(ids) - len(kept), spared=spared)
+
+
+def _reasons(run: RankedRun, review: Review) -> Callable[[int], str]:
+    """Return a function that says why the label of a row was changed."""
+
+    def why(row: int) -> str:
+        if run.names.ids[row] in review:
+            return "your decision"
+        if row in run.ranking.decisions:
+            return "earlier decision" if run.names.ids[row] in run.earlier else "audit"
+        known = f", confidence {run.ranking.confidence[row]:.4f}" if run.caution is None else ""
+        return f"suggestion{known}"
+
+    return why
 
 
 def _to_change(run: RankedRun, confidence: float, top: int | None) -> Index:

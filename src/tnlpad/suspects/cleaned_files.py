@@ -1,209 +1,210 @@
-"""Files of cleaned data, in the form of the original ones, so that `tnlpad train` reads them.
+"""Write cleaned data in the form of the original ones, so that `tnlpad train` reads them, with a log of every change.
 
-A table keeps its columns, encoding and separator.
+X                  the data: a folder of images, a table, an .npz file, or a Hugging Face dataset
+X.changes.csv      every label that was replaced and every sample that was dropped, and why
+X.decisions.csv    the labels that a person decided on, by their ids in X, for a second round
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from tnlpad.suspects.clean import HEADER, ORIGINAL, Cleaned
-from tnlpad.suspects.listing import RankedRun
+from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.decided import decisions_file
+from tnlpad.data.own.hugging_face import is_hugging_face
+from tnlpad.data.own.manifest import JSON_SUFFIXES, TEXT_SUFFIXES, WORKBOOK_SUFFIX
+from tnlpad.data.own.tables import TextForm
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.errors import DataError
+from tnlpad.suspects.clean import CHANGES_HEADER, HEADER, ORIGINAL, Cleaned, Cleaning
+from tnlpad.suspects.cleaned_arrays import write_npz
+from tnlpad.suspects.cleaned_arrow import as_text_table, cleaned_dataset, write_dataset_folder, write_parquet
+from tnlpad.suspects.cleaned_folder import Files, write_image_folder
+from tnlpad.suspects.cleaned_rows import NewIds, Source, require_unchanged, source_of
+from tnlpad.suspects.cleaned_tables import cleaned_table, write_json_lines, write_text, write_workbook
+from tnlpad.suspects.export import write_rows
+from tnlpad.suspects.listing import MOVED, RankedRun
 
-if TYPE_CHECKING:
-    from tnlpad.data.own import OwnDataset
-    from tnlpad.data.own.columns import Table
-    from tnlpad.data.own.manifest import Roles
-    from tnlpad.data.own.tables import TextForm
-
-Form = Literal["paths", "manifest", "table", "features", "images", "pictures", "ids"]
-TEXT = (".csv", ".tsv", ".txt")
-# The suffixes of each form, and the reason for them.
-FORMS: dict[Form, tuple[tuple[str, ...], str]] = {
-    "paths": (TEXT, "image files are written as a table of paths"),
-    "manifest": (TEXT, "image files are written as a table of paths"),
-    "table": (TEXT, "rows of numbers are written as text"),
-    "features": (TEXT, "rows of numbers are written as text"),
-    "images": ((".npz",), "these images came as arrays, which a table cannot hold"),
-    "pictures": ((".parquet",), "these pictures came within a table and are written to another one"),
-    "ids": (TEXT, "labels of a published dataset are written as a table by id"),
+Origin = Literal["image folder", "text", "json", "workbook", "parquet", "dataset folder", "arrays", "record"]
+FOLDER = ""  # among suffixes
+ORIGINS: dict[Origin, tuple[str, ...]] = {
+    "image folder": (FOLDER, *TEXT_SUFFIXES),
+    "text": TEXT_SUFFIXES,
+    "json": (*JSON_SUFFIXES, *TEXT_SUFFIXES),
+    "workbook": (WORKBOOK_SUFFIX, *TEXT_SUFFIXES),
+    "parquet": (".parquet", *TEXT_SUFFIXES),
+    "dataset folder": (FOLDER, ".parquet", *TEXT_SUFFIXES),
+    "arrays": (".npz", *TEXT_SUFFIXES),
+    "record": TEXT_SUFFIXES,
 }
-COLUMNS = ("id", "label", "split", ORIGINAL)
+KNOWN_SUFFIXES = frozenset(suffix for suffixes in ORIGINS.values() for suffix in suffixes if suffix)
+FEATURE_COLUMNS = ("id", "label", "split", ORIGINAL)
 
 
-def form_of(run: RankedRun, kept: Sequence[Cleaned]) -> Form:
-    """Return the form in which the data of a run are written."""
-    from tnlpad.data.own.manifest import SUFFIXES
-
-    kind = run.about.get("kind")
-    if kind in ("text", "table"):
-        return "table"
-    if kind not in ("files", "features"):
-        return "images" if kind == "images" else "ids"
+def origin_of(run: RankedRun, kept: Sequence[Cleaned]) -> Origin:
+    """Return what the data of a run came as; "record" if only their labels and paths are known."""
+    if not run.about:
+        return "record"
     source = Path(run.about["path"])
-    in_table = source.suffix.lower() in SUFFIXES and not source.is_dir()
-    if kind == "features":
-        return "table" if in_table else "features"
-    if any(row.path is None for row in kept):
-        return "pictures"
-    return "manifest" if in_table and source.is_file() else "paths"
+    if source.is_dir():
+        return "dataset folder" if is_hugging_face(source) else "image folder"
+    if not source.exists() and is_by_path(run, kept):
+        return "record"
+    origins: dict[str, Origin] = {".parquet": "parquet", ".npz": "arrays", WORKBOOK_SUFFIX: "workbook"}
+    origins |= dict.fromkeys(JSON_SUFFIXES, "json")
+    return origins.get(source.suffix.lower(), "text")
+
+
+def is_by_path(run: RankedRun, kept: Sequence[Cleaned]) -> bool:
+    """Whether the samples are image files of their own."""
+    return run.about.get("kind") == "files" and all(row.path is not None for row in kept)
+
+
+def allowed_suffixes(origin: Origin, run: RankedRun, kept: Sequence[Cleaned]) -> tuple[str, ...]:
+    """Return the suffixes that cleaned data may have; `FOLDER` for a folder."""
+    kind = run.about.get("kind")
+    as_text = kind in ("text", "features") or (kind == "table" and origin != "arrays") or is_by_path(run, kept)
+    suffixes = ORIGINS[origin]
+    return suffixes if as_text or not run.about else tuple(each for each in suffixes if each not in TEXT_SUFFIXES)
+
+
+def suffix_of(out: Path) -> str:
+    """Return the suffix of a file that can be written; `FOLDER` for other names."""
+    suffix = out.suffix.lower()
+    return suffix if suffix in KNOWN_SUFFIXES else FOLDER
 
 
 def write_cleaned(
-    out: Path, form: Form, run: RankedRun, kept: Sequence[Cleaned], data: "OwnDataset | None" = None
+    out: Path, run: RankedRun, cleaning: Cleaning, *, files: Files = "link", reporter: Reporter = SILENT
 ) -> None:
-    """Write the samples that are kept.
+    """Write the samples that are kept, the log of changes, and the decisions of people.
 
     Args:
-        out: A file with a suffix of the form; its folder is created if needed.
-        form: The form of the data.
+        out: A file with a suffix that is allowed, or a folder that does not exist; folders above it are created.
         run: The run.
-        kept: The samples.
-        data: The data of the run; needed for features, images and pictures.
-    """
-    from tnlpad.data.own.tables import TextForm
-    from tnlpad.suspects.export import write_rows
+        cleaning: The samples.
+        files: Whether images of a folder become hard links or copies.
+        reporter: Receives progress.
 
-    content: tuple[Sequence[str], Iterable[Sequence[Any]], TextForm] | None = None
-    if form in ("table", "manifest"):
-        content = _corrected_table(run, kept)  # raises before a folder is created
-    elif form in ("paths", "ids"):
-        content = HEADER, (row.fields() for row in kept), TextForm()
-    elif data is not None and data.features is not None:
-        content = (*COLUMNS, *data.columns), _feature_rows(kept, data), TextForm()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if content is not None:
-        header, lines, text = content
-        write_rows(out, header, lines, **asdict(text))
-        return
-    assert data is not None, "arrays and pictures are written from the data"
-    if data.images is not None:
-        _write_arrays(out, kept, data)
+    Raises:
+        DataError: The data are gone, or have changed since the run.
+        OSError: A file cannot be written.
+    """
+    origin = origin_of(run, cleaning.kept)
+    writers: dict[Origin, Callable[[_Task], NewIds]] = {
+        "image folder": _write_images,
+        "parquet": _write_dataset,
+        "dataset folder": _write_dataset,
+        "arrays": _write_arrays,
+    }
+    if origin == "record":
+        _write_record(out, run, cleaning.kept)
+        new_ids: NewIds = {}
     else:
-        _write_pictures(out, kept, data)
+        task = _task(out, run, cleaning.kept, files, reporter)
+        new_ids = writers.get(origin, _write_table)(task)
+    _write_logs(out, cleaning, new_ids)
 
 
-def _corrected_table(run: RankedRun, kept: Sequence[Cleaned]) -> "tuple[list[str], Iterator[list[Any]], TextForm]":
-    """Return the heading and the rows of the table that the run was trained on, and its text format.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Task:
+    """Where to write which samples of which data; `data` are None for image files, which are not opened."""
 
-    Rows that could not be used stay as they are. Columns of ids, parts and original labels are added if missing. A
-    table with other samples or labels than the run was trained on is refused, since manual changes would be lost.
-    """
-    from tnlpad.data.own.columns import without
-    from tnlpad.data.own.dataset import ReadOptions
-    from tnlpad.data.own.manifest import ids_of, read_table, roles_of
+    out: Path
+    source: Source
+    data: OwnDataset | None
+    kept: Sequence[Cleaned]
+    used: Sequence[str]
+    files: Files
 
-    source = Path(run.about["path"])
-    table, text = read_table(source)
-    seen = {name: table[name] for name in without(run.about.get("ignored", ()), table, source)}
-    roles = roles_of(seen, source, ReadOptions(label=run.about.get("label_column"), id=run.about.get("id_column")))
-    ids = ids_of(seen, roles, source)
-    assert roles.label is not None, "the run was trained on it"
-    _require_unchanged(run, table[roles.label], ids, source)
-    added = {"id": roles.id, "split": roles.split, ORIGINAL: None}
-    header = [*table, *(name for name, present in added.items() if present is None and name not in table)]
-    return header, _corrected_rows(table, roles, ids, header, {row.id: row for row in kept}, {*run.samples["id"]}), text
+    @property
+    def suffix(self) -> str:
+        return suffix_of(self.out)
 
 
-def _require_unchanged(run: RankedRun, labels: Sequence[Any], ids: Sequence[str], source: Path) -> None:
-    from tnlpad.data.own.labels import label_as_given
-    from tnlpad.errors import DataError
-
-    simulated = run.config.get("noise") not in (None, "none")  # then the table has other labels than the run
-    found = {name: str(label_as_given(value, source)) for name, value in zip(ids, labels, strict=True)}
-    for name, label in zip(run.samples["id"], run.samples["label_name"], strict=True):
-        difference = None
-        if name not in found:
-            difference = "is missing"
-        elif not simulated and label != found[name]:
-            difference = f"had the label {label[:80]!r} and has {found[name][:80]!r}"
-        if difference is not None:
-            raise DataError(
-                f"{source} has changed since the run was trained on it: {name[:80]!r} {difference}. Restore it, or "
-                "train on it again."
-            )
+def _task(out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, reporter: Reporter) -> _Task:
+    """Read the data again, and check that they are those of the run."""
+    data = None if is_by_path(run, kept) else run.open_data(reporter)
+    if data is None:
+        listing = run.list_data()
+        require_unchanged(run, listing)
+    source = source_of(run, listing if data is None else data)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return _Task(out=out, source=source, data=data, kept=kept, used=run.samples["id"], files=files)
 
 
-def _corrected_rows(
-    table: "Table",
-    roles: "Roles",
-    ids: Sequence[str],
-    header: Sequence[str],
-    kept: Mapping[str, Cleaned],
-    used: set[str],
-) -> Iterator[list[Any]]:
-    assert roles.label is not None, "the run was trained on it"
-    for place, name in enumerate(ids):
-        line = {column: values[place] for column, values in table.items()}
-        row = kept.get(name)
-        if row is not None:
-            line.setdefault(ORIGINAL, row.original_label)
-            if roles.split is None:
-                line.setdefault("split", row.split)
-            else:
-                line[roles.split] = row.split
-            if str(line[roles.label]).strip() != row.label:
-                line[roles.label] = row.label
-        if row is not None or name not in used:
-            line.setdefault("id", name)
-            yield [line.get(column) for column in header]
+def _write_record(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> None:
+    if run.about and not any(os.path.exists(row.path or "") for row in kept):
+        raise DataError(f"{run.about['path']} is gone, and its images are, such as {kept[0].path}. {MOVED}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(out, HEADER, (row.fields() for row in kept))
 
 
-def _places(kept: Sequence[Cleaned], data: "OwnDataset") -> list[int]:
-    place = {name: number for number, name in enumerate(data.ids)}
-    return [place[row.id] for row in kept]
+def _write_images(task: _Task) -> NewIds:
+    if task.suffix == FOLDER:
+        return write_image_folder(task.out, task.source, task.kept, task.files)
+    write_rows(task.out, HEADER, (row.fields() for row in task.kept))
+    return {}
 
 
-def _feature_rows(kept: Sequence[Cleaned], data: "OwnDataset") -> Iterator[list[str]]:
-    assert data.features is not None, "called for features"
-    for row, place in zip(kept, _places(kept, data), strict=True):
-        yield [*(getattr(row, name) for name in COLUMNS), *map(str, data.features[place])]
+def _write_dataset(task: _Task) -> NewIds:
+    dataset = cleaned_dataset(task.source, task.kept, task.used)
+    if task.suffix == FOLDER:
+        write_dataset_folder(task.out, task.source, dataset)
+    elif task.suffix == ".parquet":
+        write_parquet(task.out, task.source, dataset)
+    else:
+        return write_text(task.out, as_text_table(task.source, dataset), TextForm())
+    return {}
 
 
-def _write_arrays(out: Path, kept: Sequence[Cleaned], data: "OwnDataset") -> None:
-    import numpy as np
-
-    from tnlpad.atomic_files import replacing
-
-    assert data.images is not None, "called for images"
-    ids, labels, splits, originals = (np.array([getattr(row, name) for row in kept]) for name in COLUMNS)
-    images = data.images[_places(kept, data)]
-    with replacing(out) as file:
-        np.savez_compressed(file, images=images, ids=ids, labels=labels, splits=splits, original_labels=originals)
-
-
-def _write_pictures(out: Path, kept: Sequence[Cleaned], data: "OwnDataset") -> None:
-    """Write the pictures with their labels and all other columns of their table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from tnlpad.atomic_files import replacing
-
-    assert data.files is not None, "own data have files, images or features"
-    places = _places(kept, data)
-    picture_type = pa.struct([("bytes", pa.binary()), ("path", pa.string())])  # as `datasets` has it
-    pictures = pa.array([{"bytes": data.files[place], "path": None} for place in places], picture_type)
-    columns = {data.picture_column or "image": pictures}
-    if data.further is not None:
-        further = data.further.take(places)
-        columns |= {name: further.column(name) for name in further.column_names}
-    names = {"id": "id", data.label_column or "label": "label", "split": "split"}
-    names |= {} if ORIGINAL in columns else {ORIGINAL: ORIGINAL}
-    columns |= {name: pa.array([getattr(row, field) for row in kept], pa.string()) for name, field in names.items()}
-    with replacing(out) as file:
-        pq.write_table(pa.table(columns), file)
+def _write_arrays(task: _Task) -> NewIds:
+    if task.suffix == ".npz":
+        return write_npz(task.out, task.source, task.kept, task.used)
+    data = task.data
+    assert data is not None, "arrays are opened"
+    assert data.features is not None, "only features are written as text"
+    place = {name: row for row, name in enumerate(data.ids)}
+    rows = ([*(getattr(row, name) for name in FEATURE_COLUMNS), *data.features[place[row.id]]] for row in task.kept)
+    write_rows(task.out, (*FEATURE_COLUMNS, *data.columns), rows)
+    return {}
 
 
-def images_option(out: Path, form: Form, run: RankedRun, kept: Sequence[Cleaned]) -> Path | None:
+def _write_table(task: _Task) -> NewIds:
+    table, form = cleaned_table(task.source, task.kept, task.used)
+    if task.suffix in JSON_SUFFIXES:
+        return write_json_lines(task.out, task.source, table)
+    if task.suffix == WORKBOOK_SUFFIX:
+        return write_workbook(task.out, task.source, table)
+    return write_text(task.out, table, form)
+
+
+def _write_logs(out: Path, cleaning: Cleaning, new_ids: NewIds) -> None:
+    changes, decisions = changes_file(out), decisions_file(out)
+    write_rows(changes, CHANGES_HEADER, (change.fields() for change in cleaning.changes))
+    decided = sorted((new_ids.get(name, name), label) for name, label in cleaning.decided.items())
+    if decided:
+        write_rows(decisions, ("id", "label"), decided)
+    else:
+        decisions.unlink(missing_ok=True)  # of data that were written here before
+
+
+def changes_file(out: Path) -> Path:
+    """Return the log of the changes beside cleaned data."""
+    return out.with_name(f"{out.name}.changes.csv")
+
+
+def images_option(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> Path | None:
     """Return the folder for `--images` when training on a written table; None if paths are relative to the table."""
-    if form not in ("paths", "manifest"):
+    origin = origin_of(run, kept)
+    if not is_by_path(run, kept) or suffix_of(out) == FOLDER:
         return None
     source = Path(run.about.get("images") or run.about["path"])
     images = source if source.is_dir() else source.parent
     folder = os.path.realpath(out.parent)
-    if form == "manifest":  # with the original paths
+    if origin not in ("image folder", "record"):  # with the original paths
         return None if os.path.realpath(images) == folder else images
     paths = [os.path.realpath(row.path) for row in kept if row.path is not None]
     return None if os.path.commonpath([folder, *paths]) == folder else images

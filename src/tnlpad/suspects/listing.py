@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from tnlpad.types import Index
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
+    from tnlpad.data.own.dataset import Listing, ReadOptions
 
 NOTABLE_ABSORPTION = 1.0  # in logits: γ makes the given label e times as likely against its best rival
 LISTED_WITHOUT_SUSPECTS = 100  # where no label can be called probably wrong
@@ -67,6 +68,7 @@ class RankedRun:
         scores, names: Scores, ids and paths of the samples.
         ranking: Their ranking, with the decisions of an audit if there is one.
         unaudited: Their ranking without it, from which labels are drawn and which an audit recalibrates.
+        earlier: Labels that a person decided on in earlier rounds, by id, except those of the audit.
     """
 
     folder: RunFolder
@@ -77,6 +79,7 @@ class RankedRun:
     names: SampleNames
     ranking: Ranking
     unaudited: Ranking
+    earlier: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def caution(self) -> str | None:
@@ -128,29 +131,50 @@ class RankedRun:
         from tnlpad.data.own import open_dataset
 
         about, run = self.about, self.folder.path
-        if not about:
-            raise DataError(f"the run in {run} is on a published dataset.")
-        if not os.path.exists(about["path"]):
-            raise DataError(f"{about['path']} is gone, and the run in {run} was trained on it. {MOVED}")
-        kept = about.get("categories") is not None  # a table that a program held in memory
-        data = open_dataset(
-            about["path"],
-            images=about["images"],
-            label=about.get("label_column"),
-            columns=about["columns"] if kept else (),
-            categories=about["categories"] if kept else None,
-            ignored=about.get("ignored", ()),
-            text=about.get("text_column"),
-            group=about.get("group_column"),
-            id=about.get("id_column"),
-            reporter=reporter,
-        )
+        self._require_data()
+        data = open_dataset(about["path"], images=about["images"], reporter=reporter, **vars(self.read_options))
         if data.shape.fingerprint != about["fingerprint"]:
             way_out = "Restore it."
             if "categories" not in about:
                 way_out = "Restore it. If it is unchanged, an older version read it in another way: train again."
             raise DataError(f"{about['path']} has changed since the run in {run} was trained on it. {way_out}")
         return data
+
+    def list_data(self) -> "Listing":
+        """List the own data that the run was trained on, without checking their content.
+
+        Raises:
+            DataError: The data were moved, or the run is on a published dataset.
+        """
+        from tnlpad.data.own.open import list_samples
+
+        self._require_data()
+        images = self.about["images"]
+        return list_samples(Path(self.about["path"]), None if images is None else Path(images), self.read_options)
+
+    @property
+    def read_options(self) -> "ReadOptions":
+        """Options with which the data of the run are read."""
+        from tnlpad.data.own.dataset import ReadOptions
+
+        about = self.about
+        kept = about.get("categories") is not None  # a table that a program held in memory
+        return ReadOptions(
+            label=about.get("label_column"),
+            text=about.get("text_column"),
+            group=about.get("group_column"),
+            id=about.get("id_column"),
+            columns=about["columns"] if kept else (),
+            categories=about["categories"] if kept else None,
+            ignored=about.get("ignored", ()),
+        )
+
+    def _require_data(self) -> None:
+        path, run = self.about.get("path"), self.folder.path
+        if path is None:
+            raise DataError(f"the run in {run} is on a published dataset.")
+        if not os.path.exists(path):
+            raise DataError(f"{path} is gone, and the run in {run} was trained on it. {MOVED}")
 
 
 def rank_run(folder: RunFolder) -> RankedRun:

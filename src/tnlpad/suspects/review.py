@@ -1,12 +1,49 @@
-"""Tables of decisions about labels, as the pages save them: one row per sample, with its id and the right label."""
+"""Tables of decisions about labels, as the pages save them: one row per sample, with its id and the right label.
+
+Several people may review the same labels. Where they disagree, the majority decides; without one, the sample stays
+undecided.
+"""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tnlpad.records.store import RecordError
 
 Review = Mapping[str, str | None]  # the right label by id; None where no label fits
+REVIEW_FILE = Path("review") / "review.csv"  # in a run folder, by `tnlpad review`
+CHOICES = ("given", "suggested", "other", "neither", "exclude", "unsure", "right", "wrong")  # the last two of an audit
+WITHOUT_LABEL = ("neither", "exclude")  # the sample is dropped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """Different decisions about a sample.
+
+    Args:
+        id: The sample.
+        votes: Number of people per label, the most frequent first; None means that no label fits.
+        decided: Whether most of them agree on the first.
+    """
+
+    id: str
+    votes: tuple[tuple[str | None, int], ...]
+    decided: bool
+
+    def to_json(self) -> dict[str, Any]:
+        votes = [{"label": label, "votes": count} for label, count in self.votes]
+        return {"id": self.id, "votes": votes, "decided": self.decided}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedReview:
+    """Decisions of one or several people, and those that differ."""
+
+    decisions: Review
+    disagreements: tuple[Disagreement, ...] = ()
 
 
 def read_decision_table(path: Path) -> list[dict[str, str]]:
@@ -37,22 +74,64 @@ def read_decision_table(path: Path) -> list[dict[str, str]]:
 
 
 def read_review(path: Path, ids: Iterable[str]) -> Review:
-    """Read the right label of each sample that was decided on; an empty label means that none fits.
+    """Read the right label of each sample that was decided on.
+
+    An empty label, or the choice `exclude`, means that none fits. Rows with the choice `unsure` are no decisions.
 
     Args:
-        path: The file that the page of suspects saves, or another table.
+        path: The file that a page saves, or another table.
         ids: Ids of the run's samples.
 
     Raises:
         RecordError: The file is no such table, contradicts itself, or is about another run.
     """
     found: dict[str, str | None] = {}
-    for row in read_decision_table(path):
-        label = row["label"].strip() or None
+    rows = read_decision_table(path)
+    for row in rows:
+        choice = (row.get("choice") or "").strip()
+        if choice == "unsure":
+            continue
+        label = _label(row, choice, path)
         if found.setdefault(row["id"], label) != label:
             raise RecordError(f"{path} has two labels for {row['id'][:80]!r}: {found[row['id']]!r} and {label!r}.")
-    check_review(found, ids, str(path))
+    check_review(dict.fromkeys(row["id"] for row in rows), ids, str(path))
     return found
+
+
+def _label(row: Mapping[str, str], choice: str, path: Path) -> str | None:
+    label = row["label"].strip() or None
+    if choice and choice not in CHOICES:
+        raise RecordError(f"{path} has the choice {choice[:80]!r}. Allowed are {', '.join(CHOICES)}.")
+    if choice in WITHOUT_LABEL and label is not None:
+        raise RecordError(f"{path} has the choice {choice} and the label {label[:80]!r} for {row['id'][:80]!r}.")
+    if choice in ("given", "suggested", "other", "right") and label is None:
+        raise RecordError(f"{path} has the choice {choice} without a label for {row['id'][:80]!r}. Complete it.")
+    return label
+
+
+def read_reviews(paths: Sequence[Path], ids: Iterable[str]) -> MergedReview:
+    """Read the decisions of several people, one file each, and merge them.
+
+    Raises:
+        RecordError: See `read_review`.
+    """
+    known = set(ids)
+    return merge_reviews([read_review(path, known) for path in paths])
+
+
+def merge_reviews(reviews: Sequence[Review]) -> MergedReview:
+    """Merge decisions: more than half of the people who decided on a sample must agree."""
+    decisions: dict[str, str | None] = {}
+    disagreements: list[Disagreement] = []
+    for name in dict.fromkeys(name for review in reviews for name in review):
+        votes = Counter(review[name] for review in reviews if name in review)
+        ((label, count), *others) = votes.most_common()
+        majority = 2 * count > votes.total()
+        if majority:
+            decisions[name] = label
+        if others:
+            disagreements.append(Disagreement(id=name, votes=((label, count), *others), decided=majority))
+    return MergedReview(decisions=decisions, disagreements=tuple(disagreements))
 
 
 def check_review(review: Review, ids: Iterable[str], where: str) -> None:

@@ -138,9 +138,12 @@ def _eight_bits(array: NDArray[Any], where: Path | str) -> NDArray[np.uint8]:
 
 def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
     """List the samples of an .npz file, those of `train` first."""
-    arrays = _load(path)
+    arrays = load_npz(path)
     label, labelled = options.label, options.labelled
-    pieces = _pieces(arrays, LABELS if label is None else (re.escape(label),))
+    pieces = {
+        part: _Piece(content=arrays[keys.content], labels=arrays[keys.labels] if keys.labels else None)
+        for part, keys in keys_by_part(arrays, label).items()
+    }
     usable = {part: piece for part, piece in pieces.items() if piece.labels is not None or not labelled}
     if not usable:
         found = ", ".join(name[:80] for name in list(arrays)[:8]) or "nothing"
@@ -162,7 +165,8 @@ def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
     return with_gaps_marked(_with_names(listing, arrays, path, options), options)
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
+def load_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """Load plain arrays; raise DataError for Python objects, and files that unpack to too much."""
     with readable_as(".npz", path, "Save plain arrays with numpy.savez, texts with .astype(str)."):
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
@@ -183,6 +187,14 @@ def _plain_array(file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         raise
 
 
+@dataclass(frozen=True, kw_only=True)
+class Keys:
+    """Names of the arrays with the samples of one part, and with their labels if there are any."""
+
+    content: str
+    labels: str | None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Piece:
     """Samples of one part, and their labels if there are any."""
@@ -194,25 +206,31 @@ class _Piece:
 Pieces = Mapping[Part | None, _Piece]
 
 
-def _pieces(arrays: Arrays, labels: tuple[str, ...]) -> Pieces:
-    """Return the pieces by part. Arrays without the name of a part are the only piece, or the training part."""
-    found: dict[Part | None, _Piece] = {}
+def keys_by_part(arrays: Arrays, label: str | None) -> dict[Part | None, Keys]:
+    """Return the arrays of each part. Those without the name of a part are the only ones, or the training part.
+
+    Args:
+        arrays: All arrays.
+        label: Name of the labels, if given.
+    """
+    labels = LABELS if label is None else (re.escape(label),)
+    found: dict[Part | None, Keys] = {}
     for part in ("train", "validation", "test"):
         words = "|".join(word for word, means in PARTS.items() if means == part)
-        if piece := _piece(arrays, labels, words):
-            found[part] = piece
-    nameless = _piece(arrays, labels)
+        if keys := _keys(arrays, labels, words):
+            found[part] = keys
+    nameless = _keys(arrays, labels)
     if nameless is None or "train" in found:
         return found
     return {"train" if found else None: nameless, **found}
 
 
-def _piece(arrays: Arrays, labels: tuple[str, ...], part: str | None = None) -> _Piece | None:
-    content, given = (_key(arrays, names, part) for names in (CONTENT, labels))
-    return None if content is None else _Piece(content=arrays[content], labels=arrays[given] if given else None)
+def _keys(arrays: Arrays, labels: tuple[str, ...], part: str | None = None) -> Keys | None:
+    content, given = (array_key(arrays, names, part) for names in (CONTENT, labels))
+    return None if content is None else Keys(content=content, labels=given)
 
 
-def _key(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> str | None:
+def array_key(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> str | None:
     """Return the first array whose name is one of these patterns; with `part`, with that prefix or suffix."""
     patterns = (name if part is None else rf"(?:{part})_{name}|{name}_(?:{part})" for name in names)
     found = (key for pattern in patterns for key in arrays if re.fullmatch(pattern, key, re.IGNORECASE))
@@ -221,7 +239,7 @@ def _key(arrays: Arrays, names: tuple[str, ...], part: str | None = None) -> str
 
 def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Path) -> NDArray[Any] | None:
     """Return an array of one dimension, of the given length if there is one."""
-    key = _key(arrays, names)
+    key = array_key(arrays, names)
     if key is None:
         return None
     shape = arrays[key].shape

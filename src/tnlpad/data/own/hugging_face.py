@@ -7,7 +7,7 @@ folder. Otherwise text, numbers and categories are taken as from any other table
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -34,21 +34,62 @@ Pieces = Mapping[Part | None, Any]  # one table per part, or one without a part
 ORDER: tuple[Part | None, ...] = ("train", None, "validation", "test")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    """Arrow tables by part, training first.
+
+    Args:
+        pieces: The tables.
+        features: Description of the columns, as `datasets` writes it; empty if there is none.
+        names: Names of the parts as they were given.
+    """
+
+    pieces: Pieces
+    features: Mapping[str, Any]
+    names: Mapping[Part | None, str]
+
+
 def is_hugging_face(folder: Path) -> bool:
     """Whether a folder holds a Hugging Face dataset or Parquet files."""
-    return any((folder / name).is_file() for name in (DICTIONARY, STATE)) or bool(_parquet_files(folder))
+    return is_saved_to_disk(folder) or bool(_parquet_files(folder))
+
+
+def is_saved_to_disk(folder: Path) -> bool:
+    """Whether a folder holds what `save_to_disk` writes."""
+    return any((folder / name).is_file() for name in (DICTIONARY, STATE))
+
+
+def read_dataset(path: Path) -> Dataset:
+    """Read the tables of a dataset in a folder, or of a Parquet file."""
+    if path.is_file():
+        table = parquet_table(path)
+        return Dataset(pieces={None: table}, features=_described(table) or {}, names={})
+    pieces = in_order(_tables(path), path)
+    if not pieces:
+        raise DataError(f"{path} holds no table of a dataset.")
+    features: Any = _described(next(iter(pieces.values())))
+    for file in (path / INFO, *sorted(path.glob(f"*/{INFO}"))):
+        if features is None and file.is_file():
+            features = _json(file).get("features")
+    return Dataset(
+        pieces=pieces, features=features if isinstance(features, dict) else {}, names=_part_names(path, pieces)
+    )
+
+
+def _part_names(folder: Path, pieces: Pieces) -> dict[Part | None, str]:
+    """Return the names of the parts as given; where several are joined, and elsewhere, the usual ones."""
+    names: dict[Part | None, str] = {part: str(part) for part in pieces}
+    if (folder / DICTIONARY).is_file():
+        given = _split_names(folder)
+        parts = [part_named(name, folder) for name in given]
+        names |= {part: name for part, name in zip(parts, given, strict=True) if parts.count(part) == 1}
+    return names
 
 
 def read_hugging_face(folder: Path, options: ReadOptions = ReadOptions()) -> Listing:
     """List the samples of every part, training first."""
-    pieces = in_order(_tables(folder), folder)
-    if not pieces:
-        raise DataError(f"{folder} holds no table of a dataset.")
-    features: Any = _described(next(iter(pieces.values())))
-    for path in (folder / INFO, *sorted(folder.glob(f"*/{INFO}"))):
-        if features is None and path.is_file():
-            features = _json(path).get("features")
-    return listing_of_tables(folder, pieces, features if isinstance(features, dict) else {}, options)
+    dataset = read_dataset(folder)
+    return listing_of_tables(folder, dataset.pieces, dataset.features, options)
 
 
 def read_picture_table(path: Path, options: ReadOptions = ReadOptions()) -> Listing | None:
@@ -90,7 +131,7 @@ def listing_of_tables(
     image = picture_column(table.schema, options.label, where) if not other else None
     others = [name for name in table.column_names if name != image]
     label = label_column(options.label, others, where, labelled=labelled)
-    names, rows = _class_names(features, label), _rows(pieces)
+    names, rows = class_names_of(features, label), _rows(pieces)
     if image is None:
         found = listing_of(arrow_columns(table, where), where, where, options, ids=_ids(pieces), parts=_parts(pieces))
         return replace(
@@ -191,7 +232,8 @@ class Pictures(Sequence[Encoded]):
         return value.get("bytes") or path or b""
 
 
-def _class_names(features: Mapping[str, Any], label: str | None) -> tuple[str, ...] | None:
+def class_names_of(features: Mapping[str, Any], label: str | None) -> tuple[str, ...] | None:
+    """Return the names of the classes that a description of columns has; None if it has none."""
     described = features.get(label) if label is not None else None
     names = described.get("names") if isinstance(described, dict) else None
     if isinstance(names, dict):  # as some versions write it: {"class_label": {"names": {"0": "cat"}}}
@@ -207,10 +249,7 @@ def _label(value: Any, names: tuple[str, ...] | None, where: Path) -> Label | No
 
 def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
     if (folder / DICTIONARY).is_file():
-        names = _json(folder / DICTIONARY).get("splits")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"{folder / DICTIONARY} names no splits.")
-        for name in names:
+        for name in _split_names(folder):
             yield part_named(name, folder / DICTIONARY), _arrow_table(folder / _file_name(name, folder))
     elif (folder / STATE).is_file():
         yield None, _arrow_table(folder)
@@ -219,6 +258,13 @@ def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
         several = len({_part_of(path) for path in files}) > 1
         for path in files:
             yield _part_of(path) if several else None, parquet_table(path)
+
+
+def _split_names(folder: Path) -> list[str]:
+    names = _json(folder / DICTIONARY).get("splits")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{folder / DICTIONARY} names no splits.")
+    return names
 
 
 def _part_of(path: Path) -> Part:

@@ -71,18 +71,24 @@ def open_dataset(
         group=group,
         id=id,
     )
-    listing = _read(source, folder, options)
-    is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
-    if ignored and not is_table:
-        raise DataError(f"--ignore {ignored[0]}: {source} is not a table. Leave --ignore out.")
-    if text is not None and listing.texts is None:
-        raise DataError(f"--text {text}: {source} is not a table with a column of text. Leave --text out.")
-    if group is not None and labelled and listing.groups is None:
-        raise DataError(f"--group {group}: {source} has no columns. Leave --group out.")
-    if folder is not None and not is_table:
-        raise DataError(f"--images {folder}: {source} is not a table with a column of paths. Leave --images out.")
+    listing = list_samples(source, folder, options)
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
     return replace(own, ignored=tuple(ignored), group_column=group, id_column=id)
+
+
+def list_samples(source: Path, images: Path | None, options: ReadOptions) -> Listing:
+    """List the samples of data at a path without checking their content; for the arguments see `open_dataset`."""
+    listing = _read(source, images, options)
+    is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
+    if options.ignored and not is_table:
+        raise DataError(f"--ignore {options.ignored[0]}: {source} is not a table. Leave --ignore out.")
+    if options.text is not None and listing.texts is None:
+        raise DataError(f"--text {options.text}: {source} is not a table with a column of text. Leave --text out.")
+    if options.group is not None and options.labelled and listing.groups is None:
+        raise DataError(f"--group {options.group}: {source} has no columns. Leave --group out.")
+    if images is not None and not is_table:
+        raise DataError(f"--images {images}: {source} is not a table with a column of paths. Leave --images out.")
+    return listing
 
 
 def is_path(text: str) -> bool:

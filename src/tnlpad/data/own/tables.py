@@ -10,7 +10,7 @@ import csv
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,24 +127,30 @@ def _not_text(path: Path, encoding: str, reason: str) -> DataError:
 
 def read_jsonl(path: Path) -> dict[str, list[Any]]:
     """Return the columns of a file with a JSON object per line; a field that a line lacks is None."""
-    encoding = "utf-8"
     lines: list[int] = []
     columns: dict[str, list[Any]] = {}
+    for number, record in json_records(path):
+        _add_record(record, columns, lines)
+        lines.append(number)
+    if not columns:
+        raise DataError(f'{path} is empty: each line must be a JSON object, such as {{"text": …, "label": …}}.')
+    for values in columns.values():
+        values += [None] * (len(lines) - len(values))
+    return columns
+
+
+def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the JSON object of each line that is not empty, with the number of the line."""
+    encoding = "utf-8"
     try:
         with readable(path):
             encoding = _encoding(path)
             with open(path, encoding=encoding) as file:
                 for number, line in enumerate(file, 1):
                     if line.strip():
-                        _add_record(_record(line, number, path), columns, lines)
-                        lines.append(number)
+                        yield number, _record(line, number, path)
     except UnicodeDecodeError as error:
         raise _not_text(path, encoding, f"{error.reason} at byte {error.start}") from error
-    if not columns:
-        raise DataError(f'{path} is empty: each line must be a JSON object, such as {{"text": …, "label": …}}.')
-    for values in columns.values():
-        values += [None] * (len(lines) - len(values))
-    return columns
 
 
 def _record(line: str, number: int, path: Path) -> dict[str, Any]:
@@ -181,21 +187,10 @@ def _valid(text: str) -> str:
 
 def read_workbook(path: Path) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
     """Return the columns of the first sheet of an .xlsx file, and a remark if there are other sheets."""
-    try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise DataError(
-            f"{path}: openpyxl, which reads .xlsx files, is not installed: pip install 'tnlpad[tables]'. Or save the "
-            "sheet as CSV."
-        ) from error
     with readable_as("an .xlsx file", path, "Save it again, or as CSV."):
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_WORKBOOK_BYTES:
-            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MAX_WORKBOOK_BYTES:,}. Save it as CSV.")
-        workbook = load_workbook(path, read_only=True, data_only=True)
+        workbook = open_workbook(path, read_only=True)
         try:
-            sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+            sheets = visible_sheets(workbook)
             rows = list(sheets[0].iter_rows(values_only=True)) if sheets else []
             names = [str(sheet.title) for sheet in sheets]
         finally:
@@ -205,8 +200,34 @@ def read_workbook(path: Path) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
     return columns, notes
 
 
+def open_workbook(path: Path, *, read_only: bool) -> Any:
+    """Open an .xlsx file, with the values of its formulas."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise DataError(
+            f"{path}: openpyxl, which reads .xlsx files, is not installed: pip install 'tnlpad[tables]'. Or save the "
+            "sheet as CSV."
+        ) from error
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > MAX_WORKBOOK_BYTES:
+        raise DataError(f"{path} unpacks to {size:,} bytes, more than {MAX_WORKBOOK_BYTES:,}. Save it as CSV.")
+    return load_workbook(path, read_only=read_only, data_only=True)
+
+
+def visible_sheets(workbook: Any) -> list[Any]:
+    """Return the sheets of a workbook; the first is the one that is read."""
+    return [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+
+
+def filled_rows(rows: Iterable[Sequence[Any]]) -> list[tuple[int, Sequence[Any]]]:
+    """Return the rows of a sheet that are not empty, with their numbers from 1; the first has the headings."""
+    return [(line, row) for line, row in enumerate(rows, 1) if any(map(_is_filled, row))]
+
+
 def _sheet_columns(rows: Sequence[Sequence[Any]], path: Path) -> dict[str, list[Any]]:
-    filled = [(line, row) for line, row in enumerate(rows, 1) if any(map(_is_filled, row))]
+    filled = filled_rows(rows)
     if not filled:
         raise DataError(f"{path} is empty: the first row of its first sheet must name the columns.")
     (top, header), *content = filled

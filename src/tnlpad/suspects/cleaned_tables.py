@@ -1,0 +1,128 @@
+"""Write cleaned tables: CSV, JSON Lines and .xlsx files like the original ones, and other data as text.
+
+Columns of ids, parts and original labels are added if they are missing. A CSV file keeps its encoding and separator, a
+JSON record its fields, a workbook its other sheets and its formats.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tnlpad.atomic_files import replacing
+from tnlpad.data.own.columns import Table, rows_of, without
+from tnlpad.data.own.manifest import Roles, ids_of, read_table, roles_of
+from tnlpad.data.own.tables import TextForm, filled_rows, json_records, open_workbook, visible_sheets
+from tnlpad.suspects.clean import ORIGINAL, Cleaned
+from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source
+from tnlpad.suspects.export import write_rows
+
+Staying = Sequence[tuple[int, Cleaned | None]]  # places of rows that stay, with their samples
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CleanedTable:
+    """A table file with the fate of its rows.
+
+    Args:
+        table: Its columns.
+        roles: Its columns by role.
+        values: Values of its label column.
+        ids: Ids of all rows.
+        staying: The rows that stay.
+    """
+
+    table: Table
+    roles: Roles
+    values: LabelValues
+    ids: Sequence[str]
+    staying: Staying
+
+    @property
+    def label(self) -> str:
+        assert self.roles.label is not None, "the run was trained on it"
+        return self.roles.label
+
+    @property
+    def added(self) -> list[str]:
+        """Names of the columns to add."""
+        present = {"id": self.roles.id, "split": self.roles.split, ORIGINAL: None}
+        return [name for name, column in present.items() if column is None and name not in self.table]
+
+    def changed(self, place: int, sample: Cleaned | None) -> dict[str, Any]:
+        """Return the values of a row that change or are added."""
+        value = self.table[self.label][place]
+        found: dict[str, Any] = {self.label: self.values.corrected(value, sample)}
+        if sample is not None:
+            found[self.roles.split or "split"] = sample.split
+        found |= {"id": self.ids[place], ORIGINAL: self.values.original(value, sample)}
+        return {name: each for name, each in found.items() if name in (self.label, self.roles.split, *self.added)}
+
+    @property
+    def new_ids(self) -> NewIds:
+        """The ids of rows that are counted and cannot be named, since a column of that name is ignored."""
+        if self.roles.id is not None or self.roles.path is not None or "id" in self.added:
+            return {}
+        return {each.id: str(place) for place, (_, each) in enumerate(self.staying) if each is not None}
+
+
+def cleaned_table(source: Source, kept: Sequence[Cleaned], used: Sequence[str]) -> tuple[CleanedTable, TextForm]:
+    """Read a table file again and decide about its rows."""
+    table, form = read_table(source.path)
+    seen = {name: table[name] for name in without(source.options.ignored, table, source.path)}
+    roles = roles_of(seen, source.path, source.options)
+    rows = CleanedRows(source, kept, used, by_part=False)
+    assert roles.label is not None, "the run was trained on it"
+    found = CleanedTable(
+        table=table,
+        roles=roles,
+        values=LabelValues(table[roles.label], source.path),
+        ids=ids_of(seen, roles, source.path),
+        staying=list(rows.staying(rows_of(table))),
+    )
+    return found, form
+
+
+def write_text(out: Path, found: CleanedTable, form: TextForm) -> NewIds:
+    """Write a table as text."""
+    header = [*found.table, *found.added]
+    write_rows(out, header, _lines(found, header), **asdict(form))
+    return found.new_ids
+
+
+def _lines(found: CleanedTable, header: Sequence[str]) -> Iterator[list[Any]]:
+    for place, sample in found.staying:
+        line = {name: values[place] for name, values in found.table.items()} | found.changed(place, sample)
+        yield [line.get(name) for name in header]
+
+
+def write_json_lines(out: Path, source: Source, found: CleanedTable) -> NewIds:
+    """Write the records of a JSON Lines file."""
+    records = [record for _, record in json_records(source.path)]
+    with replacing(out) as file:
+        for place, sample in found.staying:
+            record = records[place] | found.changed(place, sample)
+            file.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    return found.new_ids
+
+
+def write_workbook(out: Path, source: Source, found: CleanedTable) -> NewIds:
+    """Write the workbook with changed cells and without the dropped rows of its first sheet; formulas become values."""
+    workbook = open_workbook(source.path, read_only=False)
+    sheet = visible_sheets(workbook)[0]
+    lines = found.table[found.label].lines
+    heading, _ = filled_rows(sheet.iter_rows(values_only=True))[0]
+    columns = {str(cell.value).strip(): cell.column for cell in sheet[heading] if cell.value is not None}
+    for number, name in enumerate(found.added, sheet.max_column + 1):
+        columns[name] = number
+        sheet.cell(heading, number, name)
+    for place, sample in found.staying:
+        for name, value in found.changed(place, sample).items():
+            sheet.cell(lines[place], columns[name], value)
+    kept = {place for place, _ in found.staying}
+    for place in sorted(set(range(len(lines))) - kept, reverse=True):
+        sheet.delete_rows(lines[place])
+    with replacing(out) as file:
+        workbook.save(file)
+    return found.new_ids
