@@ -9,12 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.data.own_files import bomb, class_folders, picture, save
+from tests.data.own_files import bomb, class_folders, picture, save, scene
 from tnlpad.cli import app
 from tnlpad.cli.check import _lines
 from tnlpad.data.own import open_dataset
 from tnlpad.data.own.inspect import inspect
 from tnlpad.data.pixels import open_pixels
+
+
+@pytest.fixture(autouse=True)
+def trial(request, monkeypatch):
+    """Take the time of the trial as known, except where it is tested."""
+    if "timed" not in request.node.name:
+        monkeypatch.setattr("tnlpad.runs.trial.estimated_seconds", lambda *_, **__: 150.0)
 
 
 def check(*arguments):
@@ -36,17 +43,20 @@ def test_a_folder_is_described_and_what_would_be_trained(tmp_path):
         assert wanted in result.stdout
     assert "would use small_resnet, at 10 pixels, 100 epochs, batches of 32" in result.stdout
     assert "no test split" in result.stdout
+    assert "takes about 2 min on this machine" in result.stdout
 
 
 def test_json_is_exactly_one_document(tmp_path):
     class_folders(tmp_path, count=5)
     (tmp_path / "cat" / "x.png").write_bytes(b"")
+    save(tmp_path / "bird" / "0.png", picture(9))
     result = check(tmp_path, "--json", "--quiet")
     document = json.loads(result.stdout)
     assert result.stderr == ""
     assert document["left_out"] == [{"id": "cat/x.png", "reason": "the file is empty"}]
     assert document["training"]["network"] == "small_resnet"
     assert document["obstacle"] is None
+    assert (document["seconds"], document["classes_too_small_to_judge"]) == (150, ["bird"])
 
 
 def test_contradictions_are_suspects_at_once(tmp_path):
@@ -55,6 +65,30 @@ def test_contradictions_are_suspects_at_once(tmp_path):
     result = check(tmp_path)
     assert "conflicting labels: 1 group " in result.stdout
     assert "cat/1.png (cat), dog/again.png (dog)" in result.stdout
+
+
+def test_near_duplicates_across_classes_and_splits_are_named(tmp_path):
+    places = ("train/cat", "train/dog", "test/cat", "test/dog")
+    for start, place in enumerate(places, start=1):
+        for number in range(6):
+            save(tmp_path / place / f"{number}.png", scene(100 * start + number))
+    save(tmp_path / "train" / "dog" / "again.jpg", scene(0), quality=60)
+    save(tmp_path / "test" / "cat" / "again.png", scene(0).resize((60, 45)))
+    result = check(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "near duplicates: 2 samples in 1 group that look the same" in result.stdout
+    assert "1 group in more than one split" in result.stdout
+    assert "conflicting labels: 1 group of near duplicates has different labels" in result.stdout
+    assert "test/cat/again.png (cat), train/dog/again.jpg (dog)" in result.stdout
+    (group,) = json.loads(check(tmp_path, "--json").stdout)["near_duplicates"]
+    assert group["contradict"]
+
+
+def test_the_time_is_timed_on_a_part_of_the_data(tmp_path):
+    rows = [f"{row % 7},{row % 5},{'ab'[row % 2]}" for row in range(400)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,b,label", *rows]))
+    seconds = json.loads(check(tmp_path / "x.csv", "--json").stdout)["seconds"]
+    assert 0 < seconds < 600
 
 
 def test_rows_of_one_content_and_two_labels_may_both_be_right(tmp_path):
@@ -107,7 +141,7 @@ def test_many_classes_and_long_names_stay_readable(tmp_path):
     result = clean(check(tmp_path / "x.npz"))
     assert result.exit_code == 0
     assert "10,000 classes" in result.stdout
-    assert "classes with a single sample: 10,000 (" in result.stdout
+    assert "classes with fewer than 5 samples, too few to judge: 10,000 (" in result.stdout
     assert max(map(len, result.stdout.splitlines())) < 1200
 
 
@@ -240,7 +274,7 @@ def test_complaints_of_the_decoder_are_not_passed_on(tmp_path):
             file.write_bytes(content[:2] + marker + content[2:])
     with pytest.warns(UserWarning, match="Corrupt EXIF data"):
         open_pixels(str(file), 8)
-    command = [sys.executable, "-m", "tnlpad", "check", str(tmp_path)]
+    command = [sys.executable, "-m", "tnlpad", "check", str(tmp_path), "--quiet"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
     assert "10 image files, 2 classes" in result.stdout

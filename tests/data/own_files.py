@@ -15,6 +15,14 @@ def picture(seed=0, size=(12, 10), mode="RGB"):
     return Image.fromarray(pixels).convert(mode)
 
 
+def scene(seed, size=(120, 90)):
+    """A smooth picture with some texture, like a photograph out of focus."""
+    generator = np.random.default_rng(seed)
+    coarse = Image.fromarray(generator.integers(0, 256, (5, 6, 3), dtype=np.uint8))
+    pixels = np.asarray(coarse.resize(size, Image.Resampling.BICUBIC)).astype(int)
+    return Image.fromarray(np.clip(pixels + generator.integers(-20, 21, pixels.shape), 0, 255).astype(np.uint8))
+
+
 def save(path, image=None, **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     (image or picture(abs(hash(path.name)) % 1000)).save(path, **options)

@@ -16,12 +16,13 @@ from tnlpad.cli.options import (
     Quiet,
     TextColumn,
 )
-from tnlpad.cli.output import fail, print_json, printable
-from tnlpad.cli.progress import progress_reporter
+from tnlpad.cli.output import fail, print_json, printable, say
+from tnlpad.cli.progress import duration, progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
-    from tnlpad.data.own.inspect import Inspection
+    from tnlpad.data.own.inspect import Duplicates, Inspection
+    from tnlpad.runs.choose_backbone import AnyBackbone
     from tnlpad.runs.config import RunConfig
 
 MAX_SHOWN = 5  # of a long list; --json has all
@@ -56,8 +57,8 @@ def check(
 ) -> None:
     """Describe your own data, and the network and settings that `tnlpad train` would use.
 
-    Prints classes, sizes, unreadable files and duplicates. Every image is
-    decoded; nothing is written. Exits with code 3 if the data
+    Prints classes, sizes, unreadable files, exact and near duplicates. Every
+    image is decoded; nothing is written. Exits with code 3 if the data
     cannot be trained on.
 
     Example: tnlpad check photos
@@ -66,6 +67,7 @@ def check(
     from tnlpad.data.own import open_dataset
     from tnlpad.data.own.inspect import inspect
     from tnlpad.errors import DataError
+    from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES
 
     if str(data) in CATALOGUE and not data.exists():
         fail(f"{data} is a published dataset. Check it with `tnlpad data check {data}`.", code=2)
@@ -74,34 +76,48 @@ def check(
             own = open_dataset(
                 data, images=images, label=label, text=text, group=group, id=id, ignored=ignore or (), reporter=reporter
             )
+            found = inspect(own, reporter)
     except DataError as error:
         fail(str(error), code=3)
-    found = inspect(own)
-    config, obstacle = _plan(own)
-    if as_json:
-        print_json(found.to_json() | {"training": _training(config), "obstacle": obstacle})
-    else:
+    config, pretrained, obstacle = _plan(own)
+    if not as_json:
         for line in _lines(found, own):
             typer.echo(line)
         if config is not None:
             typer.echo(_training_line(config, own))
+    seconds = None if config is None else _seconds(config, own, pretrained, quiet)
+    if as_json:
+        document = found.to_json() | {"training": _training(config), "seconds": seconds, "obstacle": obstacle}
+        print_json(document | {"classes_too_small_to_judge": list(found.smaller_than(MIN_CLASS_SAMPLES))})
+    elif config is not None and seconds is not None:
+        typer.echo(_time_line(config, seconds))
     if obstacle is not None:
         fail(obstacle, code=3)
 
 
-def _plan(own: "OwnDataset") -> tuple["RunConfig | None", str | None]:
-    """Return the configuration that `tnlpad train` would use, or why it would fail."""
+def _plan(own: "OwnDataset") -> tuple["RunConfig | None", "AnyBackbone | None", str | None]:
+    """Return the configuration that `tnlpad train` would use and its backbone, or why it would fail."""
     from tnlpad.errors import DataError
     from tnlpad.runs.choose_backbone import choose_backbone
-    from tnlpad.runs.config import configure
+    from tnlpad.runs.config import configure, device_named
     from tnlpad.runs.own_data import trainable_parts
 
     try:
         trainable_parts(own)
-        pretrained = choose_backbone("auto", own)
-        return configure(own.shape, backbone=pretrained.identity, settings=pretrained.settings), None
+        chosen = choose_backbone("auto", own)
+        config = configure(own.shape, device=device_named("auto"), backbone=chosen.identity, settings=chosen.settings)
+        return config, chosen.backbone, None
     except DataError as error:
-        return None, str(error)
+        return None, None, str(error)
+
+
+def _seconds(config: "RunConfig", own: "OwnDataset", backbone: "AnyBackbone | None", quiet: bool) -> float | None:
+    """Return about how long `tnlpad train` takes."""
+    from tnlpad.runs.config import device_named
+    from tnlpad.runs.trial import estimated_seconds
+
+    say("Training on a few samples to estimate the time.", quiet)
+    return estimated_seconds(config, own, backbone=backbone, device=device_named("auto"))
 
 
 def _training(config: "RunConfig | None") -> dict[str, Any] | None:
@@ -170,10 +186,15 @@ def _about_content(own: "OwnDataset") -> Iterator[str]:
 
 
 def _about_classes(found: "Inspection") -> Iterator[str]:
+    from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES
+
     if found.imbalance >= STRONG_IMBALANCE:
         yield f"imbalance: the largest class has {found.imbalance:,.0f} times as many samples as the smallest"
     for heading, names in (
-        ("classes with a single sample", found.single),
+        (
+            f"classes with fewer than {MIN_CLASS_SAMPLES} samples, too few to judge",
+            found.smaller_than(MIN_CLASS_SAMPLES),
+        ),
         ("classes without a sample", found.empty),
         ("classes that are not in the training part", found.untrained),
     ):
@@ -185,20 +206,29 @@ def _about_classes(found: "Inspection") -> Iterator[str]:
 
 
 def _about_duplicates(found: "Inspection") -> Iterator[str]:
-    if not found.duplicates:
+    if not found.duplicates and not found.near_duplicates:
         yield "duplicates: none"
-        return
-    samples = sum(len(each.ids) for each in found.duplicates)
-    yield f"duplicates: {samples:,} samples in {_groups(len(found.duplicates))} of identical content"
-    if across := sum(each.across_parts for each in found.duplicates):
+    if found.duplicates:
+        yield from _about_groups(
+            found.duplicates, "duplicates", "of identical content", "identical samples", found.kind
+        )
+    if found.near_duplicates:
+        alike = "that read nearly the same" if found.kind == "text" else "that look the same"
+        yield from _about_groups(found.near_duplicates, "near duplicates", alike, "near duplicates", found.kind)
+
+
+def _about_groups(found: "Sequence[Duplicates]", heading: str, description: str, what: str, kind: str) -> Iterator[str]:
+    """Count groups of duplicates, and show those in several splits and with several labels."""
+    samples = sum(len(each.ids) for each in found)
+    yield f"{heading}: {samples:,} samples in {_groups(len(found))} {description}"
+    if across := sum(each.across_parts for each in found):
         yield f"  {_groups(across)} in more than one split, so a test on them says little"
-    if found.contradictions:
-        count = len(found.contradictions)
-        verb = "has" if count == 1 else "have"
-        in_columns = found.kind in ("features", "table")
-        doubt = ": one is wrong, or the columns do not tell the classes apart" if in_columns else ""
-        yield f"conflicting labels: {_groups(count)} of identical samples {verb} different labels{doubt}"
-    for group in found.contradictions[:MAX_SHOWN]:
+    contradictions = [each for each in found if each.contradict]
+    if contradictions:
+        verb = "has" if len(contradictions) == 1 else "have"
+        doubt = ": one is wrong, or the columns do not tell the classes apart" if kind in ("features", "table") else ""
+        yield f"conflicting labels: {_groups(len(contradictions))} of {what} {verb} different labels{doubt}"
+    for group in contradictions[:MAX_SHOWN]:
         pairs = zip(group.ids, group.labels, strict=True)
         yield "  " + ", ".join(f"{_short(name)} ({_short(label)})" for name, label in list(pairs)[:MAX_SHOWN])
 
@@ -222,6 +252,15 @@ def _training_line(config: "RunConfig", own: "OwnDataset") -> str:
     return (
         f"`tnlpad train` would use {config.network}{size}, {config.epochs} epochs, batches of {config.batch_size}, "
         f"method {config.method} with c2 {config.options['c2']:.2g}; {held_out}; {test}."
+    )
+
+
+def _time_line(config: "RunConfig", seconds: float) -> str:
+    from tnlpad.runs.config import device_named
+
+    parts = "computing the features and training" if config.backbone is not None else "training"
+    return (
+        f"This takes about {duration(seconds)} on this machine ({device_named('auto')}), by a short trial of {parts}."
     )
 
 

@@ -13,14 +13,18 @@ from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageOps
+from PIL.JpegImagePlugin import JpegImageFile
 
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 
 MAX_PIXELS = 1 << 26  # 64 megapixels; more in a dataset is a decompression bomb
+MAX_JPEG_PIXELS = 1 << 28  # of files that are decoded at a fraction of their size; a progressive one takes 3 bytes each
+JPEG_START = b"\xff\xd8\xff"
 MAX_FILE_BYTES = 1 << 28
-TOO_LARGE = f"it unpacks to more than {MAX_PIXELS:,} pixels"
+TOO_LARGE = f"it unpacks to more than {MAX_PIXELS:,} pixels (JPEG: {MAX_JPEG_PIXELS:,}). Make it smaller"
 PROBE_PIXELS = 64  # side to which JPEG files are decoded to find out whether they can be
+LUMA_SIDE, CHROMA_SIDE = 16, 4  # of the thumbnails that near duplicates are found by
 GRAY_MODES = {"1", "L", "LA", "La", "I", "F"}  # and the 16-bit ones
 TRANSPARENT_MODES = {"RGBA", "RGBa", "LA", "La", "PA"}
 Channels = Literal[1, 3]
@@ -28,12 +32,13 @@ Channels = Literal[1, 3]
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInfo:
-    """Upright size of an image, its mode as Pillow names it, and a digest of its file."""
+    """Upright size of an image, its mode as Pillow names it, a digest of its file, and its thumbnail."""
 
     width: int
     height: int
     mode: str
     digest: bytes
+    thumbnail: bytes
 
     @property
     def gray(self) -> bool:
@@ -46,17 +51,27 @@ def probe(source: str | bytes) -> ImageInfo | str:
         content = source if isinstance(source, bytes) else _content(source)
         if not content:
             return "there are no bytes of an image" if isinstance(source, bytes) else "the file is empty"
-        with Image.open(io.BytesIO(content)) as image:
+        with _opened(content) as image:
             mode = image.mode
             width, height = image.size
             pixels = _pixels(image, PROBE_PIXELS, 3)
+        look = thumbnail(pixels)
     except DataError as error:
         return str(error)
     except Exception as error:  # decoders raise anything on damaged bytes
         return _reason(error)
     if (pixels.width > pixels.height) != (width > height):
         width, height = height, width
-    return ImageInfo(width=width, height=height, mode=mode, digest=hashlib.sha256(content).digest())
+    digest = hashlib.sha256(content).digest()
+    return ImageInfo(width=width, height=height, mode=mode, digest=digest, thumbnail=look)
+
+
+def thumbnail(pixels: Image.Image) -> bytes:
+    """Return the brightness of an image in 16 × 16 cells, and its two colour differences in 4 × 4 cells each."""
+    small = pixels.convert("RGB").resize((LUMA_SIDE, LUMA_SIDE), Image.Resampling.BOX)
+    luma, *chroma = small.convert("YCbCr").split()
+    coarse = [each.resize((CHROMA_SIDE, CHROMA_SIDE), Image.Resampling.BOX) for each in chroma]
+    return b"".join(each.tobytes() for each in (luma, *coarse))
 
 
 def undecodable(paths: Sequence[str], *, reporter: Reporter = SILENT) -> Iterator[tuple[str, str]]:
@@ -69,7 +84,7 @@ def undecodable(paths: Sequence[str], *, reporter: Reporter = SILENT) -> Iterato
 def open_pixels(source: str | bytes, draft: int, channels: Channels = 3) -> Image.Image:
     """Decode an image to upright RGB or gray; a JPEG larger than `draft` pixels at a fraction of its size."""
     try:
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        with _opened(source if isinstance(source, bytes) else _content(source)) as image:
             return _pixels(image, draft, channels)
     except Exception as error:  # decoders raise anything on damaged bytes
         name = "An image" if isinstance(source, bytes) else source
@@ -89,11 +104,20 @@ def _content(path: str) -> bytes:
     return content
 
 
+def _opened(content: bytes) -> Image.Image:
+    """Read the header of an image; nothing is unpacked yet."""
+    file = io.BytesIO(content)
+    # Image.open refuses large pictures of any format, before a JPEG can be decoded at a fraction of its size.
+    return JpegImageFile(file) if content.startswith(JPEG_START) else Image.open(file)
+
+
 def _pixels(image: Image.Image, draft: int, channels: Channels) -> Image.Image:
-    # The header has the size, so nothing is unpacked before this check.
-    if image.width * image.height > MAX_PIXELS:
+    bound = MAX_JPEG_PIXELS if isinstance(image, JpegImageFile) else MAX_PIXELS
+    if image.width * image.height > bound:
         raise DataError(TOO_LARGE)
     image.draft("RGB", (draft, draft))  # JPEG can be decoded at a fraction of its size; others ignore this
+    if image.width * image.height > MAX_PIXELS:
+        raise DataError(TOO_LARGE)
     upright = ImageOps.exif_transpose(image)
     flat = _eight_bits(upright)
     if flat.mode in TRANSPARENT_MODES or "transparency" in flat.info:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from tnlpad.data.own.near_duplicates import connected, paired_by_value
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import Judged, chosen_by, phase_of
 from tnlpad.types import Batch, Clock, Index, Labels
@@ -204,29 +205,12 @@ def belonging_together(
     Where most samples are equal, as in a table of a few categories, they are no copies of each other.
     """
     count = len(features)
-    copies = [_same(digests)]
+    copies = [paired_by_value(digests)]
     if count <= MAX_COMPARED and features.shape[1] >= MIN_COLUMNS_COMPARED:
         copies.append(_near(features))
-    if len(np.unique(_connected(copies, count))) * MAX_COPIES < count:
-        copies = [_same(range(count))]
-    return _connected(copies if groups is None else [*copies, _same(groups)], count)
-
-
-def _connected(pairs: Sequence[NDArray[np.int64]], count: int) -> Index:
-    """Number the samples so that those that are connected by pairs have the same number."""
-    from scipy.sparse import coo_matrix  # type: ignore[import-untyped, unused-ignore]
-    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped, unused-ignore]
-
-    left, right = np.concatenate(pairs, axis=1)
-    graph = coo_matrix((np.ones(len(left), dtype=bool), (left, right)), shape=(count, count))
-    together: Index = connected_components(graph, directed=False)[1].astype(np.int64)
-    return together
-
-
-def _same(values: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Pair each sample with the first of the same value."""
-    first: dict[Hashable, int] = {}
-    return np.array([[row, first.setdefault(value, row)] for row, value in enumerate(values)], dtype=np.int64).T
+    if len(np.unique(connected(copies, count))) * MAX_COPIES < count:
+        copies = [paired_by_value(range(count))]
+    return connected(copies if groups is None else [*copies, paired_by_value(groups)], count)
 
 
 def _near(features: NDArray[np.float32]) -> NDArray[np.int64]:

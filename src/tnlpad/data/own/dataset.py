@@ -1,8 +1,11 @@
 """The values that readers of own data share: options, listed samples, and the opened dataset with its fingerprint."""
 
 import hashlib
+import os
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +36,22 @@ Encoded = str | bytes  # path of an image file, or its content
 IN_MEMORY = Path("data")  # name of in-memory data in messages: that of the argument
 NAME_PREFIX = "own-"
 NAME_DIGITS = 10
+MAX_TITLE_LENGTH = 40
+# Fields of a dataset with a value for each sample.
+PER_SAMPLE = (
+    "ids",
+    "rows",
+    "labels",
+    "parts",
+    "images",
+    "files",
+    "features",
+    "image_info",
+    "digests",
+    "texts",
+    "groups",
+    "pictures",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +212,15 @@ class OwnDataset:
     categories: tuple[str, ...] | None = None
 
     @property
+    def title(self) -> str:
+        """Name of the folder or file, fit for a file name; "data" for samples that a program holds or has saved."""
+        if self.source.stem == self.shape.name:
+            return IN_MEMORY.name
+        source = Path(os.path.abspath(self.source))
+        name = unicodedata.normalize("NFKC", source.name if source.is_dir() else source.stem)
+        return re.sub(r"[^\w.-]+", "-", name)[:MAX_TITLE_LENGTH].strip("-._") or IN_MEMORY.name
+
+    @property
     def paths(self) -> tuple[str | None, ...]:
         """Path of each sample's own file, or None."""
         if self.pictures is not None:
@@ -200,6 +228,22 @@ class OwnDataset:
         if self.files is None:
             return (None,) * len(self.ids)
         return tuple(each if isinstance(each, str) else None for each in self.files)
+
+    def take(self, rows: Index) -> "OwnDataset":
+        """Return some of the samples as a dataset with a fingerprint of its own."""
+        chosen: dict[str, Any] = {}
+        for name in PER_SAMPLE:
+            values = getattr(self, name)
+            if values is not None:
+                chosen[name] = values[rows] if isinstance(values, np.ndarray) else tuple(values[row] for row in rows)
+        part = replace(
+            self, **chosen, table=None if self.table is None else self.table.take(rows.tolist()), further=None
+        )
+        test, validation = ((part.parts or ()).count(each) for each in ("test", "validation"))
+        content = fingerprint(part.kind, part.ids, part.labels, part.class_names, part.parts, part.digests)
+        samples = len(part.ids) - test
+        shape = replace(self.shape, fingerprint=content, samples=samples, validation=validation, test=test)
+        return replace(part, shape=shape)
 
     def indices(self, *parts: Part) -> Index:
         """Return the samples of these parts. Data without parts are all training samples."""

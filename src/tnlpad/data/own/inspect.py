@@ -1,4 +1,4 @@
-"""Summarise own data before training: classes, parts, sizes, duplicates, and samples that cannot be used."""
+"""Summarise own data before training: classes, parts, sizes, exact and near duplicates, and samples left out."""
 
 import unicodedata
 from collections import Counter
@@ -10,11 +10,13 @@ import numpy as np
 
 from tnlpad.data.own.dataset import OwnDataset, Problem
 from tnlpad.data.own.labels import as_number
+from tnlpad.data.own.near_duplicates import near_duplicate_groups
+from tnlpad.data.progress import SILENT, Reporter
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicates:
-    """Samples of the same content."""
+    """Samples of the same content, or nearly so."""
 
     ids: tuple[str, ...]
     labels: tuple[str, ...]
@@ -22,13 +24,18 @@ class Duplicates:
 
     @property
     def contradict(self) -> bool:
-        """Whether they have different labels, of which at least one is wrong."""
+        """Whether they have different labels, of which at least one is probably wrong."""
         return len(set(self.labels)) > 1
 
     @property
     def across_parts(self) -> bool:
         """Whether a training sample is also used for validation or testing."""
         return len(set(self.parts)) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        lists = {name: list(getattr(self, name)) for name in ("ids", "labels", "parts")}
+        return lists | {"contradict": self.contradict}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +54,7 @@ class Inspection:
         groups: Number of groups; None if none were given.
         left_out: Samples that cannot be used.
         duplicates: Groups of samples of the same content, contradicting labels first.
+        near_duplicates: The same of samples that look or read alike, without groups of identical content alone.
         notes: Further remarks.
     """
 
@@ -64,6 +72,7 @@ class Inspection:
     groups: int | None
     left_out: tuple[Problem, ...]
     duplicates: tuple[Duplicates, ...]
+    near_duplicates: tuple[Duplicates, ...]
     notes: tuple[str, ...]
 
     @property
@@ -75,7 +84,11 @@ class Inspection:
     @property
     def single(self) -> tuple[str, ...]:
         """Classes of one sample."""
-        return tuple(name for name, count in self.classes.items() if count == 1)
+        return self.smaller_than(2)
+
+    def smaller_than(self, samples: int) -> tuple[str, ...]:
+        """Return the classes with fewer samples, and at least one."""
+        return tuple(name for name, count in self.classes.items() if 0 < count < samples)
 
     @property
     def empty(self) -> tuple[str, ...]:
@@ -94,10 +107,6 @@ class Inspection:
     def reasons(self) -> dict[str, int]:
         """Number of samples left out per reason, the most frequent first."""
         return dict(Counter(each.reason for each in self.left_out).most_common())
-
-    @property
-    def contradictions(self) -> tuple[Duplicates, ...]:
-        return tuple(each for each in self.duplicates if each.contradict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -119,10 +128,8 @@ class Inspection:
             "classes_not_trained_on": list(self.untrained),
             "classes_named_alike": [list(names) for names in self.alike],
             "left_out": [{"id": each.id, "reason": each.reason} for each in self.left_out],
-            "duplicates": [
-                {"ids": list(d.ids), "labels": list(d.labels), "parts": list(d.parts), "contradict": d.contradict}
-                for d in self.duplicates
-            ],
+            "duplicates": [each.to_json() for each in self.duplicates],
+            "near_duplicates": [each.to_json() for each in self.near_duplicates],
             "notes": list(self.notes),
         }
 
@@ -136,7 +143,7 @@ def _normal(name: str) -> str | int | float:
     return "".join(letter for letter in plain if letter not in " _-")
 
 
-def inspect(own: OwnDataset) -> Inspection:
+def inspect(own: OwnDataset, reporter: Reporter = SILENT) -> Inspection:
     """Summarise a dataset; nothing is read again."""
     counts = np.bincount(own.labels, minlength=len(own.class_names))
     order = np.argsort(-counts, kind="stable")
@@ -156,6 +163,7 @@ def inspect(own: OwnDataset) -> Inspection:
         groups=len(set(own.groups)) if own.groups is not None else None,
         left_out=own.problems,
         duplicates=_duplicates(own),
+        near_duplicates=_near_duplicates(own, reporter),
         notes=own.notes,
     )
 
@@ -176,8 +184,16 @@ def _duplicates(own: OwnDataset) -> tuple[Duplicates, ...]:
     groups: dict[bytes, list[int]] = {}
     for row, digest in enumerate(own.digests):
         groups.setdefault(digest, []).append(row)
-    found = [_group(own, rows) for rows in groups.values() if len(rows) > 1]
-    return tuple(sorted(found, key=lambda each: not each.contradict))
+    return _listed(own, [rows for rows in groups.values() if len(rows) > 1])
+
+
+def _near_duplicates(own: OwnDataset, reporter: Reporter) -> tuple[Duplicates, ...]:
+    groups = near_duplicate_groups(own, reporter)
+    return _listed(own, [rows for rows in groups if len({own.digests[row] for row in rows}) > 1])
+
+
+def _listed(own: OwnDataset, groups: Sequence[Sequence[int]]) -> tuple[Duplicates, ...]:
+    return tuple(sorted((_group(own, rows) for rows in groups), key=lambda each: not each.contradict))
 
 
 def _group(own: OwnDataset, rows: Sequence[int]) -> Duplicates:
