@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,6 +69,24 @@ class Page:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
+    def until(self, expression: str, seconds: float = 20) -> Any:
+        """The value of an expression once it is true."""
+        end = time.monotonic() + seconds
+        while not (value := self.run(expression)):
+            assert time.monotonic() < end, f"never true: {expression}"
+            time.sleep(0.02)
+        return value
+
+    def press(self, *keys: str) -> None:
+        """Press keys by name, one after the other."""
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                self.call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def write(self, text: str) -> None:
+        """Write into the focused field."""
+        self.call("Input.insertText", text=text)
+
     def call(self, method: str, **parameters: Any) -> Any:
         return self.browser.call(method, self, **parameters)
 
@@ -98,8 +117,8 @@ class Chromium:
         self._pages: dict[str, Page] = {}
 
     @contextmanager
-    def open(self, file: Path, width: int, colours: Literal["light", "dark"] = "light") -> Iterator[Page]:
-        """A page of a file, loaded to the end, as wide as given."""
+    def open(self, address: Path | str, width: int, colours: Literal["light", "dark"] = "light") -> Iterator[Page]:
+        """A page of a file or of a server, loaded to the end, as wide as given."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
@@ -109,7 +128,7 @@ class Chromium:
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": colours}])
-        page.call("Page.navigate", url=file.resolve().as_uri())
+        page.call("Page.navigate", url=address.resolve().as_uri() if isinstance(address, Path) else address)
         page.run(
             "new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done)).then("
             "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 50))))"

@@ -1,0 +1,106 @@
+// The tab about the current sample: large, with samples that are surely right as a reference, and near duplicates.
+
+import { described, picture } from "./content.js";
+import { bdi, byId, button, make } from "./dom.js";
+import { showChosen } from "./filters.js";
+import { currentAt } from "./list.js";
+import { isShown } from "./panel.js";
+import { loadSamples } from "./samples.js";
+import { isBlind } from "./selection.js";
+import { className, decisionOf, hasConfidence, on, percentWrong, state, wordsOf } from "./state.js";
+
+const REFERENCES = 4;
+const REST_MS = 120;
+const tab = byId("sample");
+let surest = null;  // by class: the samples whose given label is most surely right
+let rest = 0;
+
+export function start() {
+  const later = () => { clearTimeout(rest); rest = setTimeout(show, REST_MS); };
+  for (const name of ["current", "order", "tab"]) on(name, later);
+  on("decided", positions => { if (positions.includes(currentAt())) later(); });
+}
+
+async function show() {
+  if (!isShown("sample")) return;
+  const at = currentAt();
+  if (at === null) return tab.replaceChildren(make("p", { class: "soft" }, "No sample is shown."));
+  const group = state.groups.find(each => each.includes(at)) ?? [];
+  const references = isBlind(at) ? [state.given[at]] : [...new Set([state.given[at], state.suggested[at]])];
+  const shown = references.map(label => [label, referencesOf(label, at)]);
+  try {
+    await loadSamples([at, ...group, ...shown.flatMap(([, positions]) => positions)]);
+  } catch {
+    return;  // the page says that the server is gone
+  }
+  if (at !== currentAt()) return;
+  const [sample] = await loadSamples([at]);
+  tab.replaceChildren(
+    ...(await about(at, sample, isBlind(at))),
+    ...(group.length ? [await duplicatesOf(group)] : []),
+    ...(await Promise.all(shown.map(([label, positions]) => referenceSection(at, label, positions)))),
+  );
+}
+
+async function about(at, sample, blind) {
+  const parts = state.about.pictures ? [picture(at, true)] : [];
+  parts.push(...described(sample, blind));
+  if (!blind && sample.evidence?.length) parts.push(legend(sample));
+  const facts = [["given", className(state.given[at])], ...(blind ? [] : [["suggested", className(state.suggested[at])]])];
+  if (!blind && hasConfidence()) facts.push(["wrong", `${percentWrong(at)} % likely`]);
+  facts.push(["decision", wordsOf(decisionOf(at))], ["id", sample.id], ["row", String(state.row[at])]);
+  if (sample.path) facts.push(["path", sample.path]);
+  if (!blind && sample.why) facts.push(["why", sample.why]);
+  return [...parts, make("dl", {}, ...facts.flatMap(([name, value]) => [
+    make("dt", {}, name), make("dd", { class: name }, bdi(value))]))];
+}
+
+function legend(sample) {
+  const words = side => sample.evidence.filter(([, , weight]) => side * weight > 0)
+    .map(([start, end]) => sample.text.slice(start, end)).join(", ");
+  const line = (name, said) => said ? [make("p", { class: "soft" }, make("mark", { class: `for-${name}` }, `for ${name}`), ": ", bdi(said))] : [];
+  return make("div", { class: "legend" }, ...line("suggested", words(1)), ...line("given", words(-1)));
+}
+
+async function referenceSection(at, label, positions) {
+  const side = label === state.given[at] ? "given" : "suggested";
+  const head = make("h3", {}, `surely right: `, make("span", { class: side }, bdi(className(label))));
+  const none = make("p", { class: "soft" }, "No other sample has this label.");
+  return make("section", { class: "references" }, head, positions.length ? await strip(positions) : none);
+}
+
+async function duplicatesOf(group) {
+  const review = button("Show these in the list", () => showChosen("near duplicates", group));
+  return make("section", { class: "references" }, make("h3", {}, "near duplicates, different labels"), await strip(group, true), review);
+}
+
+// Samples side by side; with their given labels if these differ.
+export async function strip(positions, withLabels = false) {
+  const samples = await loadSamples(positions);
+  return make("div", { class: "strip" }, ...samples.map(sample => {
+    const figure = make("figure", { title: sample.path ?? sample.id });
+    if (state.about.pictures) figure.append(picture(sample.at));
+    else figure.append(...brief(sample));
+    if (withLabels) figure.append(make("figcaption", { class: "given" }, bdi(className(state.given[sample.at]))));
+    return figure;
+  }));
+}
+
+function brief(sample) {
+  if (sample.text !== null) return [make("p", { class: "text" }, bdi(sample.text))];
+  return described(sample, true);
+}
+
+function referencesOf(label, at) {
+  surest ??= allSurest();
+  return surest[label].filter(each => each !== at && !["suggested", "other", "exclude"].includes(decisionOf(each).choice)).slice(0, REFERENCES);
+}
+
+// The least suspicious samples come last in the ranking. Some are kept in reserve for those that are decided against.
+function allSurest() {
+  const found = state.about.classes.map(() => []);
+  for (let at = state.n - 1; at >= 0; at--) {
+    if (found[state.given[at]].length < 4 * REFERENCES) found[state.given[at]].push(at);
+  }
+  return found;
+}
