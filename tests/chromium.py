@@ -77,6 +77,12 @@ class Page:
             time.sleep(0.02)
         return value
 
+    def reload(self) -> None:
+        """Load the page again, up to its document."""
+        self.run("globalThis.isBefore = true")
+        self.call("Page.reload")
+        self.until("!globalThis.isBefore && document.readyState !== 'loading'")
+
     def press(self, *keys: str) -> None:
         """Press keys by name, one after the other."""
         for key in keys:

@@ -35,6 +35,7 @@ function content() {
 
 function showSaved({ count, problem, isKept }) {
   clearTimeout(slow);
+  byId("saved").dataset.unsent = count;
   byId("saved").classList.toggle("late", problem !== null);
   if (problem !== null) {
     const kept = count ? ` ${counted(count, "decision")} not saved yet, kept ${isKept ? "in this browser" : "as long as this page is open"}.` : "";

@@ -1,7 +1,7 @@
 // The controls that say which samples are shown. Their values are kept in the address, so that a reload keeps them.
 
 import { getBytes } from "./api.js";
-import { byId, counted, grouped, option } from "./dom.js";
+import { byId, grouped, option } from "./dom.js";
 import { showOrder, shownOrder } from "./list.js";
 import { chosen, DEFAULTS, filter, isAudit, isFiltered, selected } from "./selection.js";
 import { className, emit, hasConfidence, isDecided, on, state } from "./state.js";
@@ -18,7 +18,7 @@ const OPTIONS = {
 };
 
 let found = null, foundFor = "";  // positions of the text search
-let typing = 0;
+let typing = 0, isStarted = false;
 
 export function start() {
   for (const [id, options] of Object.entries(OPTIONS)) {
@@ -48,7 +48,8 @@ export async function setFilter(changes) {
   showControls();
   if (filter.search !== foundFor && !await search()) return;
   toAddress();
-  showOrder(selected(found));
+  showOrder(selected(found), isAudit() || !isStarted);
+  isStarted = true;
   count();
   emit("order");
 }
@@ -92,7 +93,7 @@ function count() {
   const order = shownOrder();
   let decided = 0;
   for (const at of order) if (isDecided(at)) decided++;
-  byId("count").textContent = `${grouped(order.length)} of ${counted(state.n, "sample")} shown`;
+  byId("count").textContent = `${grouped(order.length)} of ${grouped(state.n)} shown`;
   byId("decided").textContent = `${grouped(decided)} of ${grouped(order.length)} decided`;
   Object.assign(byId("progress"), { max: Math.max(1, order.length), value: decided });
 }
@@ -131,7 +132,7 @@ function valueOf(id) {
 }
 
 function toAddress() {
-  const parts = Object.keys(DEFAULTS).filter(name => filter[name] !== DEFAULTS[name] && filter.show !== "chosen");
+  const parts = filter.show === "chosen" ? [] : Object.keys(DEFAULTS).filter(name => name === "show" || filter[name] !== DEFAULTS[name]);
   const hash = new URLSearchParams(parts.map(name => [name, filter[name]])).toString();
   history.replaceState(null, "", hash ? `#${hash}` : location.pathname);
 }

@@ -33,20 +33,21 @@ export function start() {
   on("decided", refresh);
 }
 
-// Show these positions in this order. The focused sample stays so if it is among them.
-export function showOrder(positions) {
-  const at = currentAt(), hadFocus = layer.contains(document.activeElement);
+// Show these positions in this order, beginning at their top, or at the first undecided one.
+export function showOrder(positions, atUndecided) {
+  const hadFocus = layer.contains(document.activeElement);
   order = positions;
-  clear();
+  layer.replaceChildren();
+  cards.clear();
   current = -1;
   byId("nothing").hidden = order.length > 0;
   layout();
-  const place = at === null ? -1 : order.indexOf(at);
   scroll.go(0);
-  if (place >= 0) reveal(place);
-  setCurrent(place >= 0 || order.length === 0 ? place : 0);
+  const place = atUndecided ? Math.max(0, nextUndecided(-1)) : 0;
+  if (place) reveal(place);
+  setCurrent(order.length ? place : -1);
   render();
-  if (hadFocus && current >= 0) cards.get(current)?.focus({ preventScroll: true });
+  if (hadFocus) cards.get(current)?.focus({ preventScroll: true });
 }
 
 // Move the focus to a place of the list, scrolling as little as needed.
@@ -78,10 +79,9 @@ const rowOf = place => Math.floor(place / columns);
 // Keys act on one card. The Tab key reaches it, then the buttons in it.
 function setCurrent(place) {
   if (place !== current) {
-    const at = currentAt();
     mark(cards.get(current), false);
     current = place;
-    if (currentAt() !== at) emit("current", currentAt());
+    emit("current", currentAt());
   }
   mark(cards.get(current), true);
 }
@@ -177,9 +177,4 @@ async function fill() {
 function refresh(positions) {
   const changed = new Set(positions);
   for (const card of cards.values()) if (changed.has(Number(card.dataset.at))) showDetails(card);
-}
-
-function clear() {
-  layer.replaceChildren();
-  cards.clear();
 }

@@ -19,6 +19,9 @@ export function start() {
   });
   byId("open-panel").addEventListener("click", () => openTab(selected()));
   byId("close-panel").addEventListener("click", () => { closePanel(); byId("open-panel").focus(); });
+  byId("widen").addEventListener("click", event => {
+    event.currentTarget.setAttribute("aria-pressed", document.body.classList.toggle("wide"));
+  });
   narrow.addEventListener("change", closePanel);
 }
 

@@ -9,7 +9,8 @@ import { loadSamples } from "./samples.js";
 import { isBlind } from "./selection.js";
 import { className, decisionOf, hasConfidence, on, percentWrong, state, wordsOf } from "./state.js";
 
-const REFERENCES = 4;
+const REFERENCES = 6;
+const SIDES = ["given", "suggested"];
 const REST_MS = 120;
 const tab = byId("sample");
 let surest = null;  // by class: the samples whose given label is most surely right
@@ -52,7 +53,7 @@ async function about(at, sample, blind) {
   if (sample.path) facts.push(["path", sample.path]);
   if (!blind && sample.why) facts.push(["why", sample.why]);
   return [...parts, make("dl", {}, ...facts.flatMap(([name, value]) => [
-    make("dt", {}, name), make("dd", { class: name }, bdi(value))]))];
+    make("dt", {}, name), make("dd", { class: SIDES.includes(name) ? name : null }, bdi(value))]))];
 }
 
 function legend(sample) {
