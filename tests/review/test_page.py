@@ -39,7 +39,9 @@ def run(tmp_path):
     """A run in which every third label is doubtful."""
     labels = np.repeat(np.arange(len(NAMES)), PER_CLASS)
     data = class_folders(tmp_path / "data", sorted(NAMES), PER_CLASS)
-    own_run(tmp_path / "runs" / "made", data, truth=np.where(np.arange(SAMPLES) % 3 == 0, (labels + 1) % len(NAMES), labels))
+    own_run(
+        tmp_path / "runs" / "made", data, truth=np.where(np.arange(SAMPLES) % 3 == 0, (labels + 1) % len(NAMES), labels)
+    )
     return tmp_path / "runs" / "made"
 
 
@@ -215,7 +217,9 @@ def test_a_cell_of_the_table_and_a_line_on_the_map_filter(browser, run):
         page.run("document.getElementById('tab-pairs').click()")
         choose_all = "document.querySelector('#pairs select')"
         page.run(f"{choose_all}.value = 'all', {choose_all}.dispatchEvent(new Event('change'))")
-        cells = page.run("[...document.querySelectorAll('.pairs tbody td button')].map(each => Number(each.textContent))")
+        cells = page.run(
+            "[...document.querySelectorAll('.pairs tbody td button')].map(each => Number(each.textContent))"
+        )
         assert sum(cells) == SAMPLES
         page.run("document.querySelector('.pairs tbody td button').click()")
         page.until(f"{COUNT} === '{cells[0]} of {SAMPLES} shown'")
@@ -263,6 +267,8 @@ def test_names_are_text_and_fit(browser, run, width, colours):
         )
         assert outside == []
         if width < 600:
-            smallest = page.run("Math.min(...[...document.querySelectorAll('.labels button')].map(each => each.offsetHeight))")
+            smallest = page.run(
+                "Math.min(...[...document.querySelectorAll('.labels button')].map(each => each.offsetHeight))"
+            )
             assert smallest >= 44
         assert page.complaints == []
