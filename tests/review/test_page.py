@@ -161,23 +161,26 @@ def test_fifty_decisions_by_keyboard_survive_a_killed_server_a_closed_page_and_a
 
 
 def test_decisions_appear_in_another_tab_and_can_be_withdrawn_there(browser, run):
-    with served(run) as client, opened(browser, client.review.address) as one:
-        with opened(browser, client.review.address) as other:
-            name, given, suggested = current(one)
-            one.press("g")
-            pressed = f"{CURRENT}.querySelector('[aria-pressed=true]')?.dataset.choice"
-            other.until(f"{pressed} === 'given'")
-            other.press("s")
-            other.press("k")
-            one.call("Page.bringToFront")  # a tab in the background does not ask for decisions
-            one.press("k")
-            one.until(f"{pressed} === 'suggested'")
-            assert stored(one, run) == {name: (suggested, given, suggested, "suggested")}
-            one.press("s")
-            other.call("Page.bringToFront")
-            other.until(f"{pressed} === undefined")
-            assert stored(other, run) == {}
-            assert one.complaints == other.complaints == []
+    with (
+        served(run) as client,
+        opened(browser, client.review.address) as one,
+        opened(browser, client.review.address) as other,
+    ):
+        name, given, suggested = current(one)
+        one.press("g")
+        pressed = f"{CURRENT}.querySelector('[aria-pressed=true]')?.dataset.choice"
+        other.until(f"{pressed} === 'given'")
+        other.press("s")
+        other.press("k")
+        one.call("Page.bringToFront")  # a tab in the background does not ask for decisions
+        one.press("k")
+        one.until(f"{pressed} === 'suggested'")
+        assert stored(one, run) == {name: (suggested, given, suggested, "suggested")}
+        one.press("s")
+        other.call("Page.bringToFront")
+        other.until(f"{pressed} === undefined")
+        assert stored(other, run) == {}
+        assert one.complaints == other.complaints == []
 
 
 def choose(page, control, value):
