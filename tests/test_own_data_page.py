@@ -62,7 +62,7 @@ def test_the_commands_run(folder):
         assert result.exit_code == 0, f"{line}: {result.output}"
         if first:
             run = next((folder / "runs").iterdir())
-    made = ("suspects/index.html", "cleaned.csv", "predictions.csv", "model.safetensors", "lists/labels.npy")
+    made = ("suspects/index.html", "cleaned.changes.csv", "predictions.csv", "model.safetensors", "lists/labels.npy")
     for name in (*made, "found/suspects.csv"):
         assert (folder / name).exists(), name
 

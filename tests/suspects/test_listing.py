@@ -272,3 +272,23 @@ def test_an_audit_of_enough_labels_replaces_the_caution(tmp_path):
     _, enough, _ = audited(tmp_path / "enough", 100, **weak)
     assert enough.caution is None
     assert "by the 100 that you checked" in verdict(enough)
+
+
+@pytest.mark.parametrize("weakness", [None, "too weak"])
+def test_labels_that_were_checked_are_not_suspect_and_come_last(weakness):
+    scores, _, _ = made()
+    ranking = rank(scores) if weakness is None else rank(scores).without_estimates(weakness)
+    first, second, third = ranking.order[:3].tolist()
+    classes, given = scores.class_names, ranking.evidence.given
+    other = classes[(given[third] + 1) % 3]
+    checked = ranking.checked({first: classes[given[first]], second: None, third: other}, classes)
+    assert checked.order[-1] == first
+    assert checked.confidence[first] == 0
+    assert set(checked.order[:2].tolist()) == {second, third}
+    assert classes[checked.evidence.suggested[third]] == other
+    assert checked.order[2:-1].tolist() == ranking.order[3:].tolist()
+    assert checked.suspects == (ranking.suspects - 1 if weakness is None else 0)
+    assert checked.checked({first: other}, classes) is checked
+    names = SampleNames(ids=list(map(str, range(600))), paths=[None] * 600)
+    last = suspects(checked, scores, names, 600)[-1]
+    assert (last.index, last.why) == (first, "You checked this label: it is right.")

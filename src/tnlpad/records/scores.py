@@ -3,11 +3,14 @@
 samples.parquet   own data: a row per sample, with id, path, label, label_name, part, and its row in the data as given.
                   Training and validation samples come first, in the order of the dataset's index, then the test part
 data.json         own data: their path, fingerprint, class names and normalisation
+decided.csv       own data: labels that a person decided on in an earlier round, by id
 scores.parquet    a row per training or validation sample, with index, part, the given label, and the columns that
                   `tnlpad.training.sample_scores` computes
 pred_probs.npy    mean probabilities, in the same order as scores.parquet
 """
 
+import csv
+import io
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,7 +24,7 @@ from numpy.typing import NDArray
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.records.store import Record, RecordError, read_json, to_json
 
-SAMPLES_FILE, DATA_FILE = "samples.parquet", "data.json"
+SAMPLES_FILE, DATA_FILE, DECIDED_FILE = "samples.parquet", "data.json", "decided.csv"
 SCORES_FILE, PROBABILITIES_FILE = "scores.parquet", "pred_probs.npy"
 METADATA_KEY = b"tnlpad"
 ROWS_AT_ONCE = 16_384
@@ -78,6 +81,30 @@ def read_data_file(folder: Path) -> Record | None:
     """Read `data.json`; return None for a run on a published dataset."""
     path = folder / DATA_FILE
     return read_json(path) if path.exists() else None
+
+
+def write_decided(folder: Path, labels: Mapping[str, str]) -> None:
+    """Write `decided.csv`, or remove it if there are no decisions; it is not touched if nothing changed."""
+    if labels == read_decided(folder):
+        return
+    if not labels:
+        (folder / DECIDED_FILE).unlink()
+        return
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([("id", "label"), *labels.items()])
+    write_by_rename(folder / DECIDED_FILE, text.getvalue().encode())
+
+
+def read_decided(folder: Path) -> dict[str, str]:
+    """Read the labels of `decided.csv` by id; return none if there is no such file."""
+    path = folder / DECIDED_FILE
+    if not path.exists():
+        return {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return {row["id"]: row["label"] for row in csv.DictReader(file)}
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise RecordError(f"{path} is damaged ({error!r}). Repeat the `tnlpad train` command to restore it.") from error
 
 
 def read_samples(folder: Path) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.dataset import Encoded
 from tnlpad.data.own.objects import arrow_table
 from tnlpad.features.backbone import Backbone
-from tnlpad.records.scores import read_data_file, read_samples, write_samples
+from tnlpad.records.scores import read_data_file, read_samples, write_decided, write_samples
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.own_data import trainable_parts
 from tnlpad.runs.prepare import Data
@@ -51,16 +51,18 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
         **_origin(backbone),
     }
     write_samples(folder, columns, about)
+    write_decided(folder, own.decided)
 
 
 def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
-    """Update paths and rows in a finished run's folder if its data or the weights of its backbone were moved."""
+    """Update paths, rows and earlier decisions in a finished run's folder if data or backbone were moved or changed."""
     about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
     samples, place = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
     order, paths = [place[name] for name in samples["id"]], own.paths
     found = samples | {"path": [_absolute(paths[row]) for row in order], "row": own.rows[order].tolist()}
     if (about | location, found) != (about, samples):
         write_samples(folder, found, about | location)
+    write_decided(folder, own.decided)
 
 
 def _location(own: OwnDataset) -> dict[str, Any]:

@@ -179,6 +179,7 @@ def _to_change(run: RankedRun, confidence: float, top: int | None) -> Index:
     """Return the rows whose label the network changes."""
     ranking = run.ranking
     judged = (ranking.evidence.suggested != ranking.evidence.given) & ~np.isin(ranking.evidence.given, ranking.rare)
+    judged[list(ranking.decisions)] = False
     if top is not None:
         rows: Index = ranking.order[judged[ranking.order]][:top]
         return rows

@@ -6,14 +6,17 @@ Every file is written by rename, and long ones a few rows at a time.
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tnlpad.atomic_files import replacing, write_by_rename
-from tnlpad.records.scores import SampleScores, write_array
+from tnlpad.data.own.hugging_face import is_hugging_face
+from tnlpad.records.scores import DATA_FILE, DECIDED_FILE, SAMPLES_FILE, SampleScores, write_array
 from tnlpad.suspects import DEFAULT_FORMATS
+from tnlpad.suspects.audited_run import FOLDER as AUDIT_FOLDER
+from tnlpad.suspects.audited_run import RESULT_FILE
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
 
 if TYPE_CHECKING:
@@ -70,7 +73,9 @@ def write_suspects(
 def write_beside_run(
     folder: "RunFolder", data: "OwnDataset | None", root: Path | None, warn: Callable[[str], None]
 ) -> tuple[RankedRun, Path]:
-    """Write the list and the page of a finished run into its folder, unless they exist; return the run and the page.
+    """Write the list and the page of a finished run into its folder, and return the run and the page.
+
+    They are kept if they are newer than everything that they show: the data, their record, and the decisions.
 
     Raises:
         OSError: A file cannot be written.
@@ -79,9 +84,25 @@ def write_beside_run(
     run = rank_run(folder)
     place = folder.path / "suspects"
     files = {"csv": CSV_FILE, "html": PAGE_FILE}
-    missing = [name for name in DEFAULT_FORMATS if not (place / files[name]).exists()]
-    write_suspects(place, missing, run, run.suspects(), data=data, root=root, warn=warn)
+    shown = list(_shown(run))
+    outdated = [name for name in DEFAULT_FORMATS if not _is_newer(place / files[name], shown)]
+    write_suspects(place, outdated, run, run.suspects(), data=data, root=root, warn=warn)
     return run, place / PAGE_FILE
+
+
+def _shown(run: RankedRun) -> Iterator[Path]:
+    """Yield the files that the list and the page show. The images of a folder are identified by the run itself."""
+    folder = run.folder.path
+    yield from (folder / name for name in (SAMPLES_FILE, DATA_FILE, DECIDED_FILE))
+    yield folder / AUDIT_FOLDER / RESULT_FILE
+    if run.about:
+        data = Path(run.about["path"])
+        yield from [*data.glob("*"), *data.glob("*/*")] if data.is_dir() and is_hugging_face(data) else [data]
+
+
+def _is_newer(file: Path, sources: Iterable[Path]) -> bool:
+    written = file.stat().st_mtime_ns if file.exists() else -1
+    return all(source.stat().st_mtime_ns <= written for source in sources if source.is_file()) and written >= 0
 
 
 def write_csv(path: Path, listed: Iterable[Suspect]) -> Path:

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
-from tnlpad.records.scores import SampleNames, SampleScores, read_data_file, read_names, read_samples, read_scores
+from tnlpad.records.scores import (
+    SampleNames,
+    SampleScores,
+    read_data_file,
+    read_decided,
+    read_names,
+    read_samples,
+    read_scores,
+)
 from tnlpad.records.store import Record, RunFolder
 from tnlpad.suspects.audited_run import read_audit
 from tnlpad.suspects.estimate import Estimate
@@ -66,8 +74,8 @@ class RankedRun:
         config, summary: Its records.
         about: Its `data.json`; empty for a run on a published dataset.
         scores, names: Scores, ids and paths of the samples.
-        ranking: Their ranking, with the decisions of an audit if there is one.
-        unaudited: Their ranking without it, from which labels are drawn and which an audit recalibrates.
+        ranking: Their ranking, with the decisions of an audit and of earlier rounds, if there are any.
+        unaudited: Their ranking without them, from which labels are drawn and which an audit recalibrates.
         earlier: Labels that a person decided on in earlier rounds, by id, except those of the audit.
     """
 
@@ -178,7 +186,7 @@ class RankedRun:
 
 
 def rank_run(folder: RunFolder) -> RankedRun:
-    """Rank the samples of a finished run, with the decisions of its audit if there is one.
+    """Rank the samples of a finished run, with the decisions of its audit and of earlier rounds, if there are any.
 
     Raises:
         RecordError: Records of the run are missing or damaged.
@@ -188,7 +196,12 @@ def rank_run(folder: RunFolder) -> RankedRun:
     ranking = rank(scores)
     if ranking.weakness is None and (weakness := caution(summary, scores)) is not None:
         ranking = ranking.without_estimates(weakness)
-    audit = read_audit(folder.path)
+    audit, unaudited = read_audit(folder.path), ranking
+    if audit is not None:
+        ranking = ranking.audited(audit, names.ids)
+    audited = {} if audit is None else audit.review
+    earlier = {name: label for name, label in read_decided(folder.path).items() if name not in audited}
+    rows = {row: earlier[name] for row, name in enumerate(names.ids) if name in earlier}
     return RankedRun(
         folder=folder,
         config=folder.config(),
@@ -196,8 +209,9 @@ def rank_run(folder: RunFolder) -> RankedRun:
         about=read_data_file(folder.path) or {},
         scores=scores,
         names=names,
-        ranking=ranking if audit is None else ranking.audited(audit, names.ids),
-        unaudited=ranking,
+        ranking=ranking.checked(rows, scores.class_names),
+        unaudited=unaudited,
+        earlier=earlier,
     )
 
 

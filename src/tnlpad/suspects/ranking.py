@@ -94,10 +94,7 @@ class Ranking:
         """
         place = {name: row for row, name in enumerate(ids)}
         decisions = {place[name]: label for name, label in audit.review.items() if name in place}
-        checked = replace(self.evidence, suggested=self.evidence.suggested.copy())
-        for row, label in decisions.items():
-            if label in audit.class_names and audit.class_names.index(label) != checked.given[row]:
-                checked.suggested[row] = audit.class_names.index(label)
+        checked = _with_labels(self.evidence, decisions, audit.class_names)
         if self.weakness is not None and audit.rate.share.width > MAX_WIDTH:
             return replace(self, evidence=checked, decisions=decisions)
         wrong = audit.confidence(ids, self.confidence)
@@ -119,6 +116,46 @@ class Ranking:
             weakness=None,
             decisions=decisions,
         )
+
+    def checked(self, decisions: Mapping[int, str | None], class_names: Sequence[str]) -> "Ranking":
+        """Return the ranking with further decisions, of which those that it has already are not replaced.
+
+        A confirmed label is not suspect and comes last. One that is known to be wrong comes first.
+
+        Args:
+            decisions: The right label by row; None where no class fits.
+            class_names: Names by label.
+        """
+        new = {row: label for row, label in decisions.items() if row not in self.decisions}
+        if not new:
+            return self
+        rows, given = np.array(list(new), dtype=np.int64), self.evidence.given
+        right = np.array([class_names[given[row]] == label for row, label in new.items()])
+        place, wrong = np.zeros(len(given)), self.confidence.copy()
+        place[rows] = np.where(right, 1, -1)
+        wrong[rows[right]] = 0
+        if self.weakness is None:
+            wrong[rows[~right]] = 1
+        order: Index = self.order[np.argsort(place[self.order], kind="stable")]
+        return replace(
+            self,
+            evidence=_with_labels(self.evidence, new, class_names),
+            confidence=wrong,
+            score=_score(order),
+            order=order,
+            suspects=int((wrong >= SUSPECT_FROM).sum()),
+            decisions={**new, **self.decisions},
+        )
+
+
+def _with_labels(found: Evidence, decisions: Mapping[int, str | None], class_names: Sequence[str]) -> Evidence:
+    """Return the evidence with the right labels as suggestions, where they are classes and differ from the given."""
+    checked = replace(found, suggested=found.suggested.copy())
+    place = {name: label for label, name in enumerate(class_names)}
+    for row, name in decisions.items():
+        if name in place and place[name] != checked.given[row]:
+            checked.suggested[row] = place[name]
+    return checked
 
 
 def rank(scores: SampleScores) -> Ranking:

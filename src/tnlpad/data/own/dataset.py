@@ -4,8 +4,8 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -179,6 +179,7 @@ class OwnDataset:
         ignored: Columns skipped on request.
         group_column, id_column: Columns of the groups and of the ids, if given.
         categories: Categories of a table in memory that was saved, which a reader of the file cannot tell from text.
+        decided: Labels that a person decided on in an earlier round, by id; see `decided`.
     """
 
     source: Path
@@ -210,6 +211,7 @@ class OwnDataset:
     id_column: str | None = None
     pictures: tuple[str | None, ...] | None = None
     categories: tuple[str, ...] | None = None
+    decided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

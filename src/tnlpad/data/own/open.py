@@ -24,6 +24,7 @@ from tnlpad.data.own.dataset import (
     ReadOptions,
     fingerprint,
 )
+from tnlpad.data.own.decided import Decided, read_decided
 from tnlpad.data.own.folder import is_image_name, read_folder, read_unlabelled_folder
 from tnlpad.data.own.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
 from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_on_classes
@@ -73,7 +74,17 @@ def open_dataset(
     )
     listing = list_samples(source, folder, options)
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
-    return replace(own, ignored=tuple(ignored), group_column=group, id_column=id)
+    decided = Decided()
+    if labelled:
+        decided = read_decided(source, own.ids, [own.class_names[each] for each in own.labels.tolist()])
+    return replace(
+        own,
+        ignored=tuple(ignored),
+        group_column=group,
+        id_column=id,
+        decided=decided.labels,
+        notes=(*own.notes, *decided.notes),
+    )
 
 
 def list_samples(source: Path, images: Path | None, options: ReadOptions) -> Listing:

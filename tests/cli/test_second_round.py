@@ -1,0 +1,130 @@
+"""Labels that a person decided on are not asked about again when the cleaned data are trained on."""
+
+import csv
+
+import pytest
+
+import tnlpad
+from tests import test_rows
+from tests.cli.trained import asked, document, trained
+from tests.data.own_files import picture, save
+from tnlpad.data.own import open_dataset
+from tnlpad.data.own.decided import decisions_file
+from tnlpad.records.scores import read_decided
+from tnlpad.records.store import RunFolder
+from tnlpad.suspects.listing import rank_run
+
+
+def rows_in(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def cleaned(run, out, folder, lines, words=("--confidence", 1)):
+    (folder / "review.csv").write_text("\n".join(["id,label", *lines]))
+    return document("clean", run, "--out", out, "--review", folder / "review.csv", *words)
+
+
+def listed_by_label(run):
+    return {each.id: each for each in rank_run(RunFolder(run)).suspects(1000)}
+
+
+def _spared(ranked, classes):
+    return {name for name, each in ranked.items() if each.given_name in classes}
+
+
+KINDS = {"folder": "", "csv": ".csv", "npz_features": ".npz", "npz_images": ".npz", "hugging_face_folder": ""}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decisions_add_up_over_the_rounds(kind, tmp_path):
+    data, _ = getattr(test_rows, kind)(tmp_path)
+    run, first = trained(data, tmp_path / "runs"), open_dataset(data)
+    places = first.indices("train")[[0, 3, 4]]
+    names = [first.class_names[first.labels[place]] for place in places]
+    gone, kept, other = (first.ids[place] for place in places)
+    new = next(name for name in first.class_names if name != names[2])
+    out = tmp_path / f"one{KINDS[kind]}"
+    assert cleaned(run, out, tmp_path, [f"{gone},", f"{kept},{names[1]}", f"{other},{new}"])["decided"] == 2
+    digests = {first.digests[place]: label for place, label in zip(places[1:], (names[1], new), strict=True)}
+    second = open_dataset(out)
+    labels = [second.class_names[label] for label in second.labels]
+    known = {name: digest for name, digest in zip(second.ids, second.digests, strict=True) if digest in digests}
+    decided = {name: label for name, label in zip(second.ids, labels, strict=True) if name in second.decided}
+    assert second.decided == decided
+    assert {known[name]: label for name, label in decided.items()} == digests
+
+    result = asked("train", out, "--set", "epochs=1", "--out", tmp_path / "two")
+    assert "2 labels were decided on in an earlier round" in result.stderr
+    (again,) = (tmp_path / "two").iterdir()
+    assert read_decided(again) == decided
+    ranked = listed_by_label(again)
+    for name, label in decided.items():
+        assert (ranked[name].confidence, ranked[name].why) == (0, "You checked this label: it is right.")
+        assert ranked[name].given_name == label
+    assert {each.id for each in sorted(ranked.values(), key=lambda each: each.rank)[-2:]} == set(decided)
+
+    more = next(name for name in ranked if name not in decided)
+    last = tmp_path / f"three{KINDS[kind]}"
+    third = cleaned(again, last, tmp_path, [f"{more},{ranked[more].given_name}"], ("--top", len(ranked)))
+    assert (third["decided"], len(open_dataset(last).decided)) == (3, 3)
+    changed = {row["id"] for row in rows_in(third["changes"])}
+    assert changed == ranked.keys() - {more, *decided} - _spared(ranked, third["spared"])
+
+
+def test_a_sidecar_changes_neither_the_run_nor_its_numbers_and_is_followed(tmp_path):
+    data, _ = test_rows.csv(tmp_path)
+    run = trained(data, tmp_path / "runs")
+    page = run / "suspects" / "index.html"
+    before = page.stat().st_mtime_ns
+    own = open_dataset(data)
+    label = own.class_names[own.labels[2]]
+    decisions_file(data).write_text(f"id,label\n{own.ids[2]},{label}\n")
+    assert open_dataset(data).shape == own.shape
+    assert trained(data, tmp_path / "runs") == run
+    assert read_decided(run) == {own.ids[2]: label}
+    assert page.stat().st_mtime_ns > before
+    assert asked("suspects", run).exit_code == 0
+
+    decisions_file(data).write_text(f"id,label\n{own.ids[2]},another\ngone,{label}\n{own.ids[3]},another\n")
+    result = asked("train", data, "--set", "epochs=1", "--out", tmp_path / "runs")
+    assert "3 decisions in x.csv.decisions.csv do not count" in result.stderr
+    assert read_decided(run) == {}
+    assert not (run / "decided.csv").exists()
+    decisions_file(data).write_text("name\nx\n")
+    broken = asked("train", data, "--out", tmp_path / "runs")
+    assert (broken.exit_code, "has no column id" in broken.stderr) == (3, True)
+    assert tnlpad.load(run).ranked(1)
+
+
+def test_earlier_decisions_hold_for_fit_and_give_way_to_an_audit(tmp_path):
+    data, _ = test_rows.csv(tmp_path)
+    own = open_dataset(data)
+    label = own.class_names[own.labels[2]]
+    decisions_file(data).write_text(f"id,label\n{own.ids[2]},{label}\n")
+    with pytest.warns(UserWarning, match="1 labels were decided on"):
+        result = tnlpad.fit(data, out=tmp_path / "runs", settings={"epochs": 1})
+    assert result.run.earlier == {own.ids[2]: label}
+    drawn = document("audit", result.folder, "--sample", len(own.ids))["ids"]
+    lines = [f"{name},wasp" if name == own.ids[2] else f"{name},?" for name in drawn]
+    (tmp_path / "audit.csv").write_text("\n".join(["id,label", *lines]))
+    assert asked("audit", result.folder, "--review", tmp_path / "audit.csv").exit_code == 0
+    ranked = rank_run(RunFolder(result.folder))
+    row = list(ranked.names.ids).index(own.ids[2])
+    assert (ranked.earlier, ranked.ranking.decisions[row]) == ({}, "wasp")
+
+
+def test_a_page_is_written_again_if_the_data_are_newer(tmp_path):
+    data, table = tmp_path / "x.csv", test_rows.frame()
+    table.to_csv(data, index=False)
+    run = trained(data, tmp_path / "runs", 1, "--id", "key")
+    page = run / "suspects" / "index.html"
+    assert b"data:image" not in page.read_bytes()
+    for row in range(test_rows.COUNT):
+        save(tmp_path / f"k{row}.png", picture(row))
+    table.assign(path=table["key"] + ".png").to_csv(data, index=False)
+    assert trained(data, tmp_path / "runs", 1, "--id", "key") == run
+    assert b"data:image" in page.read_bytes()
+    written = page.stat().st_mtime_ns
+    trained(data, tmp_path / "runs", 1, "--id", "key")
+    assert page.stat().st_mtime_ns == written
