@@ -5,6 +5,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,6 +66,7 @@ def review(
 
 
 def _serve(opened: "Review") -> None:
+    Thread(target=opened.read_ahead, daemon=True).start()  # while the browser starts
     try:
         opened.server.serve_forever()
     except KeyboardInterrupt:

@@ -45,8 +45,6 @@ def read_further_columns(run: RankedRun) -> FurtherColumns:
 
 
 def _read(run: RankedRun, source: Path) -> FurtherColumns:
-    import pyarrow as pa
-
     from tnlpad.data.own.columns import without
     from tnlpad.data.own.dataset import ReadOptions
     from tnlpad.data.own.manifest import ids_of, read_table, roles_of
@@ -61,12 +59,17 @@ def _read(run: RankedRun, source: Path) -> FurtherColumns:
         return FurtherColumns()
     shown = {roles.label, roles.id, roles.path, run.about.get("text_column")}
     names = [name for name in table if name not in shown]
-    columns = {name: pa.array(_texts(table[name], rows), pa.large_string()) for name in names[:MAX_COLUMNS]}
+    columns = {name: _column(table[name], rows) for name in names[:MAX_COLUMNS]}
     return FurtherColumns(columns=columns, more=len(names[MAX_COLUMNS:]))
 
 
-def _texts(column: Any, rows: Sequence[int]) -> list[str]:
-    return [_text(column[row]) for row in rows]
+def _column(column: Any, rows: Sequence[int]) -> Any:
+    """Return the values of these rows as an Arrow column of texts, with an index of them if they repeat."""
+    import pyarrow as pa
+
+    plain = pa.array((_text(column[row]) for row in rows), pa.large_string(), size=len(rows))
+    encoded = plain.dictionary_encode()
+    return min(plain, encoded, key=lambda each: each.nbytes)
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,8 @@
 """A value that is computed when it is first needed, by one of many threads."""
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -22,9 +24,17 @@ class Once(Generic[Value]):
         with self._lock:
             if not self._values:
                 self._values.append(self._compute())
+                release_memory()
             return self._values[0]
 
-    @property
-    def ready(self) -> bool:
-        """Whether the value is there."""
-        return bool(self._values)
+
+def release_memory() -> None:
+    """Return memory to the system that reading a file has left behind, which Arrow and the C library would keep."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # not every C library has it
+            ctypes.CDLL(None).malloc_trim(0)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tnlpad.review.audit import ReviewAudit
 from tnlpad.review.decisions import DecisionLog
+from tnlpad.review.once import release_memory
 from tnlpad.review.routes import Routes
 from tnlpad.review.samples import Samples
 from tnlpad.review.saved_table import SavedTable
@@ -38,6 +39,7 @@ class Review:
         log: The decisions.
         table: The file with the decisions.
         command: The command to run next.
+        read_ahead: Reads what the page shows first; may run in a thread.
     """
 
     address: str
@@ -45,6 +47,7 @@ class Review:
     log: DecisionLog
     table: Path
     command: str
+    read_ahead: Callable[[], None]
 
 
 @contextmanager
@@ -74,13 +77,22 @@ def open_review(
     with locked(folder):
         log = DecisionLog(folder / LOG_FILE, run)
         audit = ReviewAudit(log)
-        routes = Routes(Samples(run, root, note), log, audit, notes, clean_command(run))
+        samples = Samples(run, root, note)
+        routes = Routes(samples, log, audit, notes, clean_command(run))
         server = _server(folder, run, port, routes, warn)
         table = SavedTable(folder / TABLE_FILE, log, warn)
         address = Address(port=server.server_port, token=server.token, ranking=ranking_digest(run))
         write_address(folder, address)
+        release_memory()
         try:
-            yield Review(address=address.url, server=server, log=log, table=table.path, command=routes.command)
+            yield Review(
+                address=address.url,
+                server=server,
+                log=log,
+                table=table.path,
+                command=routes.command,
+                read_ahead=samples.read_ahead,
+            )
         finally:
             server.server_close()
             log.close()

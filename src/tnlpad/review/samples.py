@@ -1,8 +1,7 @@
 """The samples of a run as the page shows them, by position: columns of all, details of some, pictures and search."""
 
-import os
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,8 @@ import numpy as np
 
 from tnlpad.review.further_columns import FurtherColumns, read_further_columns
 from tnlpad.review.once import Once
-from tnlpad.review.words import Span, WordEvidence
+from tnlpad.review.search import Search
+from tnlpad.review.words import WordEvidence
 from tnlpad.suspects.listing import RankedRun, Suspect
 from tnlpad.suspects.pictures import MAX_SIDE_PIXELS, Illustrator
 from tnlpad.types import Index
@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
 LARGE_SIDE_PIXELS = 480
 MAX_CHARACTERS = 10_000  # of a text
-ROWS_AT_ONCE = 8192
+
+
+class Texts(Sequence[str]):
+    """An Arrow column of texts, which takes less memory than a list of them."""
+
+    def __init__(self, column: Any) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.column[place].as_py()
 
 
 class Samples:
@@ -36,9 +48,11 @@ class Samples:
         self.run = run
         self._shown = Illustrator(run, None, root, warn)
         self._prepared = Once(self._shown.prepare)
-        self.further: Once[FurtherColumns] = Once(lambda: read_further_columns(run))
+        self.further: Once[FurtherColumns] = Once(partial(read_further_columns, run))
+        self.columns = Once(self._columns)
+        self._texts = Once(self._read_texts)
         self._words = Once(self._word_evidence)
-        self._searched = Once(self._searchable)
+        self._search = Once(self._searchable)
 
     def __len__(self) -> int:
         return len(self.run.ranking.order)
@@ -53,11 +67,22 @@ class Samples:
         return self.kind in ("files", "images") or any(path is not None for path in self.run.names.paths)
 
     def data(self) -> "OwnDataset | None":
-        """Return the own data of the run; None if they cannot be opened."""
+        """Return the own data of the run; None if they cannot be opened. They are kept only if samples need them."""
+        if not self.run.about:
+            return None
+        if not self._shown_from_data:
+            return self._shown.open_data()
         self._prepared()
-        return self._shown.data if self.run.about else None
+        return self._shown.data
 
-    def columns(self) -> bytes:
+    @property
+    def _shown_from_data(self) -> bool:
+        """Whether showing a sample takes more than the records of the run, its texts and further columns."""
+        if self.kind == "files":
+            return any(path is None for path in self.run.names.paths)
+        return self.kind in ("features", "images") or (self.kind == "table" and not self.further().columns)
+
+    def _columns(self) -> bytes:
         """Return given, suggested, confidence, row and part of all samples, one column after the other."""
         ranking, order = self.run.ranking, self.run.ranking.order
         confidence = np.full(len(order), np.nan) if self.run.caution is not None else ranking.confidence[order]
@@ -72,14 +97,22 @@ class Samples:
         )
         return b"".join(column.tobytes() for column in columns)
 
+    def read_ahead(self) -> None:
+        """Read what the first details need, unless that means to decode all pictures."""
+        self.further()
+        self._texts()
+        if self.kind in ("features", "table"):
+            self.data()
+
     def details(self, positions: Sequence[int]) -> list[dict[str, Any]]:
         """Return what the page shows of some samples."""
-        self._prepared()
+        if self._shown_from_data and self.kind not in ("files", "images"):
+            self._prepared()
         return [self._detail(suspect) for suspect in self.run.suspects_at(positions)]
 
     def _detail(self, suspect: Suspect) -> dict[str, Any]:
-        text = self._shown.text(suspect, MAX_CHARACTERS)
         at = suspect.rank - 1
+        text = self._text(at)
         return {
             "at": at,
             "id": suspect.id,
@@ -87,7 +120,7 @@ class Samples:
             "path": suspect.path,
             "why": suspect.why,
             "text": text,
-            "evidence": [] if text is None else self._evidence(suspect, text),
+            "evidence": [] if text is None else self._words().spans(text, at, suspect.given, suspect.suggested),
             "numbers": [(each.column, each.value, each.given, each.suggested) for each in self._shown.numbers(suspect)],
             "values": self.further().values(at) or self._shown.values(suspect),
         }
@@ -99,63 +132,32 @@ class Samples:
             self._prepared()
         return self._shown.jpeg(suspect, LARGE_SIDE_PIXELS if large else MAX_SIDE_PIXELS)
 
-    # Words ------------------------------------------------------------------------------------------------------------
-
-    def _evidence(self, suspect: Suspect, text: str) -> list[Span]:
-        words = self._words()
-        return words.spans(text, self._shown.places[suspect.id], suspect.given, suspect.suggested)
-
-    def _word_evidence(self) -> WordEvidence:
-        data = self.data()
-        assert data is not None, "a text is shown"
-        assert data.texts is not None, "a text is shown"
-        labels = data.labels.copy()
-        given = self.run.ranking.evidence.given
-        labels[[self._shown.places[name] for name in self.run.names.ids]] = given  # noise may have been added
-        return WordEvidence(data.texts, labels)
-
-    # Search -----------------------------------------------------------------------------------------------------------
-
     def search(self, query: str) -> Index:
         """Return the positions whose id, path, text or further columns contain all words of a query."""
-        import pyarrow.compute as pc
+        return self._search().positions(query)
 
-        found = np.ones(len(self), dtype=np.bool_)
-        for word in _folded(query).split():
-            found &= pc.match_substring(self._searched(), word).to_numpy()
-        return np.flatnonzero(found)
+    def _searchable(self) -> Search:
+        texts = self._texts()
+        return Search(self.run, self.further(), None if texts is None else texts.column)
 
-    def _searchable(self) -> Any:
-        """Return an Arrow column with all that can be searched, by position."""
+    def _text(self, at: int) -> str | None:
+        texts = self._texts()
+        text: str | None = None if texts is None else texts[at]
+        return text if text is None or len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+
+    def _read_texts(self) -> Texts | None:
+        """Read the texts by position; None if there are none, or the data cannot be opened."""
         import pyarrow as pa
 
-        names, further = self.run.names, self.further()
-        data = self.data() if self.kind == "text" else None
-        folder = _folder(self.run)
+        data = self._shown.open_data() if self.kind == "text" else None
+        if data is None or data.texts is None:
+            return None
+        place = {name: number for number, name in enumerate(data.ids)}
+        ids, texts = self.run.names.ids, data.texts
+        ordered = (texts[place[ids[row]]] for row in self.run.ranking.order.tolist())
+        return Texts(pa.array(ordered, pa.large_string(), size=len(self)))
 
-        def texts(at: int, place: int) -> Iterable[str]:
-            yield names.ids[place]
-            yield (names.paths[place] or "").removeprefix(folder)
-            if data is not None and data.texts is not None:
-                yield data.texts[self._shown.places[names.ids[place]]]
-            yield from (value for _, value in further.values(at))
-
-        chunks = []
-        for start in range(0, len(self), ROWS_AT_ONCE):
-            places = self.run.ranking.order[start : start + ROWS_AT_ONCE].tolist()
-            folded = [_folded("\n".join(texts(at, place))) for at, place in enumerate(places, start)]
-            chunks.append(pa.array(folded, pa.large_string()))
-        return pa.chunked_array(chunks, pa.large_string())
-
-
-def _folder(run: RankedRun) -> str:
-    """Return the folder that holds the data. Searches leave it out, since a word of its name would find everything."""
-    if not run.about:
-        return ""
-    folder = str(run.about.get("images") or run.about["path"])
-    return folder if os.path.isdir(folder) else os.path.dirname(folder)
-
-
-def _folded(text: str) -> str:
-    """Return a text as searches compare it: in one case, and with accents in one form."""
-    return unicodedata.normalize("NFC", text.casefold()).encode("utf-8", "replace").decode()
+    def _word_evidence(self) -> WordEvidence:
+        texts = self._texts()
+        assert texts is not None, "a text is shown"
+        return WordEvidence(texts, self.run.ranking.evidence.given[self.run.ranking.order])

@@ -71,9 +71,8 @@ def upper_weight(doubt: Floats, noise_rate: float) -> tuple[float, float]:
 
 def confidence(doubt: Floats, noise_rate: float) -> Floats:
     """Return the probability that each label is wrong, from comparable doubt."""
-    from scipy.optimize import brentq  # type: ignore[import-untyped, unused-ignore]
+    from scipy.optimize import brentq, isotonic_regression  # type: ignore[import-untyped, unused-ignore]
     from scipy.special import expit, logit  # type: ignore[import-untyped, unused-ignore]
-    from sklearn.isotonic import IsotonicRegression
 
     if len(doubt) == 0:
         return doubt
@@ -83,10 +82,11 @@ def confidence(doubt: Floats, noise_rate: float) -> Floats:
         return np.full(len(doubt), rate)
     values = (doubt - doubt.mean()) / spread
     upper = _posteriors(values, _fit(_quantiles(values), rate))[:, 1]
-    limits = {"y_min": 1 - MAX_CONFIDENCE, "y_max": MAX_CONFIDENCE}
-    log_odds = logit(IsotonicRegression(**limits).fit(doubt, upper).predict(doubt))
+    limits = 1 - MAX_CONFIDENCE, MAX_CONFIDENCE
+    _, first, place, count = np.unique(doubt, return_index=True, return_inverse=True, return_counts=True)
+    log_odds = logit(np.clip(isotonic_regression(upper[first], weights=count).x[place], *limits))
     shift = brentq(lambda shift: float(expit(log_odds + shift).mean()) - rate, -MAX_LOG_ODDS, MAX_LOG_ODDS)
-    wrong: Floats = np.clip(expit(log_odds + shift), limits["y_min"], limits["y_max"])
+    wrong: Floats = np.clip(expit(log_odds + shift), *limits)
     return wrong
 
 

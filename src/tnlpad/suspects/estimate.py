@@ -214,10 +214,10 @@ def _standard_error(share: float, samples: int) -> float:
 
 def _refuted(rate: float, seen: Predictions) -> bool:
     """Whether too few held-out labels are contradicted for this share of all labels to be wrong."""
-    from scipy.stats import binom  # type: ignore[import-untyped, unused-ignore]  # slow to import
+    from scipy.special import bdtr  # type: ignore[import-untyped, unused-ignore]
 
     contradicted, held_out = _contradicted(seen)
-    return held_out > 0 and float(binom.cdf(contradicted, held_out, rate)) < MIN_LIKELIHOOD
+    return held_out > 0 and float(bdtr(contradicted, held_out, rate)) < MIN_LIKELIHOOD
 
 
 def _contradicted(seen: Predictions) -> tuple[int, int]:
@@ -242,14 +242,14 @@ def _combined(counted: float, samples: int, mixture_rate: float, mixture_error: 
 
 
 def _interval(rate: float, error: float, mistaken: float, seen: Predictions) -> tuple[float, float]:
-    from scipy.stats import beta  # slow to import
+    from scipy.special import betaincinv
 
     low = rate - NORMAL_QUANTILE * float(np.hypot(error, mistaken))
     contradicted, held_out = _contradicted(seen)
     if not held_out:
         high = rate + NORMAL_QUANTILE * error
     elif contradicted < held_out:  # the limit of Clopper and Pearson
-        high = float(beta.ppf((1 + LEVEL) / 2, contradicted + 1, held_out - contradicted))
+        high = float(betaincinv(contradicted + 1, held_out - contradicted, (1 + LEVEL) / 2))
     else:
         high = 1.0
     return max(0.0, low), min(1.0, max(rate, high))

@@ -111,19 +111,20 @@ class Illustrator:
 
     def prepare(self) -> None:
         """Open what samples are shown from. After that, several threads may show them at the same time."""
-        if not self.run.about:
-            _ = self._published
-        elif self.run.about["kind"] != "files" or any(path is None for path in self.run.names.paths):
-            _ = self.places, self._typical
+        _ = (self.places, self._typical) if self.run.about else self._published
+
+    def open_data(self) -> "OwnDataset | None":
+        """Open the own data of the run; None if that fails, with a warning."""
+        try:
+            return self.run.open_data()
+        except DataError as error:
+            self.warn(f"The page does not show the samples: {error}")
+            return None
 
     @cached_property
     def data(self) -> "OwnDataset | None":
         """The own data of the run, opened when first needed; None if that fails."""
-        try:
-            return self._opened if self._opened is not None else self.run.open_data()
-        except DataError as error:
-            self.warn(f"The page does not show the samples: {error}")
-            return None
+        return self._opened if self._opened is not None else self.open_data()
 
     @cached_property
     def places(self) -> Mapping[str, int]:
