@@ -110,7 +110,7 @@ def test_a_server_that_is_asked_to_end_says_what_to_do_next(folder, number):
     table = folder / "review" / "review.csv"
     assert out == ""  # after the address
     assert f"3 decisions: {table}" in said
-    assert f"tnlpad clean {folder} --review {table} --out cleaned.csv" in said
+    assert f"tnlpad clean {folder} --out cleaned.csv" in said
     assert len(table_of(folder)) == 3
 
 

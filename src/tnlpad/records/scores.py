@@ -190,8 +190,8 @@ def _array(column: Any) -> NDArray[Any]:
     if not pa.types.is_string(column.type):
         return np.asarray(column.to_numpy())
     encoded = column.combine_chunks().dictionary_encode()
-    texts: NDArray[Any] = np.array(encoded.dictionary.to_pylist(), dtype=object)
-    return texts[encoded.indices.to_numpy()]
+    texts: NDArray[Any] = np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()]
+    return texts
 
 
 def _command(folder: Path) -> str:

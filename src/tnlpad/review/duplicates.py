@@ -1,6 +1,5 @@
-"""Groups of samples that are the same, or nearly so, and have different given labels: one of the labels is wrong."""
+"""Groups of samples that are the same, or nearly so, and have different given labels: all but one label are wrong."""
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tnlpad.suspects.listing import RankedRun
@@ -11,20 +10,15 @@ if TYPE_CHECKING:
 
 def contradicting_duplicates(run: RankedRun, data: "OwnDataset | None") -> list[list[int]]:
     """Return groups of positions whose given labels differ, the most suspicious first; none without the data."""
+    from tnlpad.data.own.near_duplicates import near_duplicate_groups
+
     if data is None:
         return []
     given, positions = run.ranking.evidence.given, run.ranking.positions
     row_of = {name: row for row, name in enumerate(run.names.ids)}
     groups = []
-    for group in _groups(data):
+    for group in near_duplicate_groups(data):
         rows = [row_of[name] for name in (data.ids[place] for place in group) if name in row_of]  # not the test part
         if len({int(given[row]) for row in rows}) > 1:
             groups.append(sorted(positions[rows].tolist()))
     return sorted(groups)
-
-
-def _groups(data: "OwnDataset") -> Iterable[Sequence[int]]:
-    groups: dict[bytes, list[int]] = {}
-    for place, digest in enumerate(data.digests):
-        groups.setdefault(digest, []).append(place)
-    return [group for group in groups.values() if len(group) > 1]

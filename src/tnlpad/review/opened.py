@@ -121,12 +121,7 @@ def _notes(run: RankedRun) -> list[str]:
 
 
 def clean_command(run: RankedRun) -> str:
-    """Return the command that applies the decisions."""
-    kind, suffix = run.about.get("kind"), ".csv"
-    if kind == "images":
-        suffix = ".npz"
-    elif kind == "files" and any(path is None for path in run.names.paths):
-        suffix = ".parquet"
-    folder = run.folder.path
-    words = ["tnlpad", "clean", str(folder), "--review", str(folder / FOLDER / TABLE_FILE), "--out", f"cleaned{suffix}"]
-    return shlex.join(words)
+    """Return the command that applies the decisions, and writes the data in the form in which they came."""
+    source = Path(run.about.get("path", "labels.csv"))
+    suffix = "" if source.is_dir() else source.suffix
+    return shlex.join(["tnlpad", "clean", str(run.folder.path), "--out", f"cleaned{suffix}"])

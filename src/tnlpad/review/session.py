@@ -19,9 +19,10 @@ import numpy as np
 from tnlpad.atomic_files import PRIVATE_MODE, write_by_rename
 from tnlpad.records.store import LOCK_TIMEOUT_SECONDS, RunInUse
 from tnlpad.suspects.listing import RankedRun
+from tnlpad.suspects.review import REVIEW_FILE
 
-FOLDER = "review"
-LOG_FILE, TABLE_FILE, SERVER_FILE, LOCK_FILE = "review.jsonl", "review.csv", "server.json", "lock"
+FOLDER, TABLE_FILE = str(REVIEW_FILE.parent), REVIEW_FILE.name
+LOG_FILE, SERVER_FILE, LOCK_FILE = "review.jsonl", "server.json", "lock"
 HOST = "127.0.0.1"
 TOKEN_BYTES = 24
 ANY_PORT = 0
