@@ -7,23 +7,12 @@ from statistics import mean
 
 from tnlpad.cli.report import datasets_table
 from tnlpad.records.archive import FinishedRecord, Problem, finished_records
+from tnlpad.records.store import RecordError
 from tnlpad.report.groups import selection_rules
-from tnlpad.report.overview import (
-    HEADLINE_LEGEND,
-    PAIRED_LEGEND,
-    STANDARD,
-    coverage,
-    coverage_text,
-    headline,
-    leads,
-    not_ahead,
-    paired_table,
-    variants_text,
-    verdicts,
-)
-from tnlpad.report.overview import TITLE as PAIRED_TITLE
-from tnlpad.report.paired import MIN_SEEDS
-from tnlpad.report.paper_tables import paper_table_files
+from tnlpad.report.leads import MIN_SEEDS, Lead, counts_table, leads, leads_markdown
+from tnlpad.report.overview import HEADLINE_LEGEND, STANDARD, coverage, coverage_text, headline, variants_text
+from tnlpad.report.paper_table_files import NO_REMARKS, paper_table_files
+from tnlpad.report.remarks import Remarks, check_remarks, read_remarks
 from tnlpad.report.results import TITLES, TableResults, table_results, verdict
 from tnlpad.report.selection import selection_files, settings_with_selection
 from tnlpad.report.studies import studies, studies_files
@@ -70,11 +59,12 @@ def read_records(folder: Path) -> list[FinishedRecord]:
     return records
 
 
-def page(records: Sequence[FinishedRecord]) -> str:
+def page(records: Sequence[FinishedRecord], remarks: Remarks = NO_REMARKS) -> str:
     """Return the whole document."""
     tables = [table_results(name, records) for name in TITLES]
+    check_remarks(remarks, tables)
     parts = [HEAD, overview(tables, len(records)) if records else NOTHING_YET]
-    parts += [f"\n{paper_table_files(table, level=2).markdown}" for table in tables if table.filled]
+    parts += [f"\n{paper_table_files(table, 2, remarks).markdown}" for table in tables if table.filled]
     if others := studies(records):
         parts.append(f"\n{studies_files(others, level=2).markdown}")
     if selection := settings_with_selection(records):
@@ -98,20 +88,15 @@ def overview(tables: Sequence[TableResults], runs: int) -> str:
         f"\n{counted(runs, 'run')}. {coverage_text(tables)} {verdict(tables)}\n",
         f"\n{coverage(tables).to_markdown()}",
     ]
-    if missing := [f"- {table.title}: `{table.command}`" for table in tables if not table.filled]:
-        parts.append("\n" + folded("Commands for the tables without runs", "\n".join(missing)))
+    empty = [table for table in tables if not table.filled]
+    if missing := [f"- {table.title}, {counted(len(table.entries), 'cell')}: `{table.command}`" for table in empty]:
+        parts.append("\n" + folded(f"Tables without runs: {len(missing)}", "\n".join(missing)))
     main = headline(found)
     if main.rows:
         groups = (group for lead in found if lead.rival.cell.row == STANDARD for group in lead.groups)
         parts.append(f"\n{replace(main, note=f'{main.note} {variants_text(groups)}'.strip()).to_markdown(2)}")
-    if enough := [lead for lead in found if lead.paired.n >= MIN_SEEDS]:
-        parts.append(f"\n## {PAIRED_TITLE}\n\n{PAIRED_LEGEND}\n")
-        parts.append("".join(f"\n- {sentence}" for sentence in verdicts(enough)) + "\n")
-        if statements := not_ahead(enough):
-            listed = "\n".join(f"- {statement}" for statement in statements)
-            parts.append(f"\nWhere TNLPAD is not decidedly ahead:\n\n{listed}\n")
-        others = [lead for lead in enough if lead.rival.cell.row != STANDARD]
-        parts.append(f"\n{paired_table(others).to_markdown()}" if others else "")
+    if found:
+        parts.append(f"\n{leads_markdown(found, 2)}")
     return "".join(parts)
 
 
@@ -188,7 +173,8 @@ def readme(text: str, records: Sequence[FinishedRecord]) -> str:
 def readme_table(records: Sequence[FinishedRecord]) -> str:
     """Return TNLPAD next to standard training for every column with runs of both."""
     tables = [table_results(name, records) for name in TITLES]
-    found = [lead for lead in leads(tables) if lead.rival.cell.row == STANDARD]
+    every = leads(tables)
+    found = [lead for lead in every if lead.rival.cell.row == STANDARD]
     if not found:
         return NOTHING_YET.strip()
     rules = selection_rules(group for lead in found for group in lead.groups)
@@ -198,13 +184,31 @@ def readme_table(records: Sequence[FinishedRecord]) -> str:
         variants_text(group for lead in found for group in lead.groups),
         "Details: [docs/results.md](docs/results.md).",
     ]
-    return f"{' '.join(filter(None, sentences))}\n\n{headline(found).to_markdown()}".rstrip("\n")
+    return f"{' '.join(filter(None, sentences))}\n\n{headline(found).to_markdown()}\n{readme_counts(every)}".rstrip(
+        "\n"
+    )
+
+
+def readme_counts(found: Sequence[Lead]) -> str:
+    """Return how TNLPAD compares with each method, if there are others than standard training."""
+    table = counts_table(found)
+    if len(table.rows) < 2:
+        return ""
+    return (
+        f"TNLPAD minus each other method, over common seeds (at least {MIN_SEEDS}): the number of columns in which it "
+        "is ahead or behind with a 95 % interval that excludes zero, and the mean difference in points.\n\n"
+        f"{table.to_markdown()}"
+    )
 
 
 def written(folder: Path = RECORDS) -> Iterator[tuple[Path, str]]:
     """Yield both files with their content."""
     records = read_records(folder)
-    yield PAGE, page(records)
+    try:
+        content = page(records, read_remarks(folder))
+    except RecordError as error:
+        raise SystemExit(str(error)) from error
+    yield PAGE, content
     yield README, readme(README.read_text(), records)
 
 

@@ -95,7 +95,7 @@ def test_results_from_records(results, tmp_path):
     assert "| Test accuracy under simulated noise | 288 | 2 | 0 |" in page
     assert "\n## Test accuracy under simulated noise\n" in page
     assert "| TNLPAD | **98.15 ± 0.07** (epoch 4) |" in page
-    assert "- Test accuracy under heavy noise: `tnlpad reproduce high_noise`" in page
+    assert "- Test accuracy under heavy noise, 54 cells: `tnlpad reproduce high_noise`" in page
     table = results.readme_table(records)
     (row,) = (line for line in table.splitlines() if line.startswith("| MNIST, symmetric 20\u00a0% |"))
     assert "98.15 ± 0.07 (2) ▼<br>98.95 ± 0.12 (5) |" in row.replace("**", "")
@@ -169,3 +169,16 @@ def test_runs_with_patience_are_left_out(results):
     assert table.rows[0] == ["MNIST", "TNLPAD", "10", "1 of 1", "0.00", "0 %"]
     assert len(table.rows) == 3
     assert {len(row) for row in table.rows} == {len(table.headings)} == {len(table.align)}
+
+
+def test_a_remark_on_a_cell_that_is_inside_again_is_an_error(results, tmp_path):
+    cell = next(cell for cell in cells("simulated") if cell.name == "simulated/mnist/symmetric-0.2/tnlpad")
+    for seed in (1, 2):
+        folder = write_run(tmp_path / "runs", cell, seed, accuracy=0.95 + seed / 1000)
+        write_archived(archive(folder), tmp_path)
+    remark = '["simulated/mnist/symmetric-0.2/tnlpad"]\ndate = 2026-01-31\ntext = "Why it is so."\n'
+    (tmp_path / "remarks.toml").write_text(remark)
+    assert "Why it is so. (2026-01-31)" in dict(results.written(tmp_path))[results.PAGE]
+    (tmp_path / "remarks.toml").write_text(remark.replace("tnlpad", "standard"))
+    with pytest.raises(SystemExit, match=r"symmetric-0\.2/standard"):
+        list(results.written(tmp_path))

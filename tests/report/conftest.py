@@ -67,6 +67,7 @@ def two_drawings(monkeypatch):
         "lacking": Drawing(title="Another", collect=lambda records, extras: None, **texts),
     }
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", drawings)
+    monkeypatch.setattr("tnlpad.report.write.file_figure", lambda title, curves: None)  # takes half a second each
     return drawings
 
 

@@ -13,6 +13,7 @@ from tnlpad.cli.report import datasets_table
 from tnlpad.paper.cells import cells
 from tnlpad.records.archive import finished_records
 from tnlpad.report.drawings import DRAWINGS
+from tnlpad.report.leads import lead_matrices
 from tnlpad.report.paper_tables import blocks, matrices
 from tnlpad.report.write import write_report
 
@@ -61,7 +62,7 @@ def test_nothing_else_is_loaded(page, written):
 def test_every_table_and_figure_is_there_and_has_a_size(page, written):
     shown = page.run("[...document.querySelectorAll('section')].map(each => each.getAttribute('aria-labelledby'))")
     tables = [table.name for table in written.contents.tables if table.filled]
-    wanted = ["overview", "headline", *tables, "selection", "figures", "datasets", "reading"]
+    wanted = ["overview", "headline", "paired", *tables, "selection", "figures", "datasets", "reading"]
     assert [name for name in wanted if name not in shown] == []
     headings = page.run("[...document.querySelectorAll('h2')].map(each => each.textContent)")
     assert all(table.title in headings for table in written.contents.tables if table.filled)
@@ -86,8 +87,9 @@ def test_every_table_and_figure_is_there_and_has_a_size(page, written):
         if len(blocks(table)) > 1
         for matrix in matrices(table)
     )
-    # Also: what is here, TNLPAD next to standard training, and the datasets.
-    assert len(sizes) - len(figures) == 2 + overviews + folded + columns + kept + 1
+    # Also: what is here, TNLPAD next to standard training, all paired comparisons, and the datasets.
+    paired = len(lead_matrices(written.contents.leads)) + 1
+    assert len(sizes) - len(figures) == 2 + paired + overviews + folded + columns + kept + 1
     assert all(width > 100 and height > 40 for _, width, height in sizes)
     for figure in written.contents.figures:
         assert page.run(f"!!document.getElementById('figure-{figure.name}')"), figure.name

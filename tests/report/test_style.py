@@ -6,19 +6,15 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from tnlpad.methods import METHODS
 from tnlpad.report import style
 from tnlpad.report.style import (
     COLOURS,
     INK,
-    METHOD_STYLES,
     PLAIN,
     SIGMA,
     STYLE,
     inline_svg,
     label_ends,
-    method_style,
-    method_variable,
     save_figure,
     stylesheet,
 )
@@ -163,25 +159,3 @@ def test_panels_form_rows_of_two(count, rows):
     widths = [each.get_window_extent().width for each in axes]
     if count % 2 and count > 1:
         assert widths[-1] > 1.8 * widths[0]  # has its row for itself
-
-
-# Methods
-
-
-def test_every_method_has_its_own_colour():
-    assert set(METHODS) <= set(METHOD_STYLES)
-    assert len({each.light for each in METHOD_STYLES.values()}) == len(METHOD_STYLES)
-    assert len({each.dark for each in METHOD_STYLES.values()}) == len(METHOD_STYLES)
-    assert max(METHOD_STYLES, key=lambda name: METHOD_STYLES[name].width) == "tnlpad"
-    assert method_style("decomposition+gamma+sigma") == method_style("tnlpad")
-
-
-def test_the_stylesheet_has_the_colour_of_every_method():
-    for name in (*METHOD_STYLES, "an unknown method"):
-        assert stylesheet().count(f"{method_variable(name)}: #") == 3
-
-
-@pytest.mark.parametrize("name", METHOD_STYLES)
-def test_labels_are_legible_on_both_backgrounds(name):
-    assert contrast(method_style(name).light, "#ffffff") >= 4.5
-    assert contrast(method_style(name).dark, "#14171b") >= 4.5

@@ -63,8 +63,8 @@ def test_differences_have_a_sign(points, text):
 
 
 def test_epochs():
-    assert words.epochs_text((3, 3)) == "3"
-    assert words.epochs_text((3, 17)) == "3–17"
+    assert words.range_text((3, 3)) == "3"
+    assert words.range_text((3, 17)) == "3–17"
 
 
 def test_percent():

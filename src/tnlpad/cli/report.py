@@ -14,6 +14,7 @@ from tnlpad.cli.output import fail, folder_for_results, print_json, say
 if TYPE_CHECKING:
     from tnlpad.records.archive import FinishedRecord, Problem
     from tnlpad.records.store import Record
+    from tnlpad.report.remarks import Remark
     from tnlpad.report.table import Table
     from tnlpad.report.write import Report
 
@@ -48,9 +49,9 @@ def report(
     """Write a page, tables and figures from finished runs, compared with the paper.
 
     Reads records only and trains nothing. Writes index.html, tables/
-    (Markdown, CSV, LaTeX) and figures/ (SVG, PDF). Runs outside the paper's
-    tables go to tables/other; the precision and recall of sample selection
-    go to tables/selection.
+    (Markdown, CSV, LaTeX) and figures/ (SVG, PDF), with curves of the runs of
+    every column. Runs outside the paper's tables go to tables/other; the
+    precision and recall of sample selection go to tables/selection.
 
     Example: tnlpad report runs --out report
     """
@@ -58,6 +59,7 @@ def report(
     tables = _checked_tables(table or [])
     say("Reading records.", quiet)
     records, extras, problems = _read(sources, quiet)
+    remarks = _remarks(sources)
     document: dict[str, Any] = {"runs": len(records)}
     if archive is not None:
         document |= _archive(records, folder_for_results(archive, "--archive"))
@@ -69,7 +71,14 @@ def report(
         command = _command(sources, out, tables)
         with _writing_into(folder):
             written = write_report(
-                folder, records, problems, tables=tables, datasets=datasets_table(), extras=extras, command=command
+                folder,
+                records,
+                problems,
+                tables=tables,
+                datasets=datasets_table(),
+                remarks=remarks,
+                extras=extras,
+                command=command,
             )
         document |= _document(written)
         _say_problems(written.contents.problems[len(problems) :], quiet)
@@ -113,6 +122,17 @@ def _read(sources: Sequence[Path], quiet: bool) -> "tuple[list[FinishedRecord], 
             code=3,
         )
     return records, extras, problems
+
+
+def _remarks(sources: Sequence[Path]) -> "dict[str, Remark]":
+    """Read the remarks beside archived records; exit with code 3 if they cannot be used."""
+    from tnlpad.records.store import RecordError
+    from tnlpad.report.remarks import read_remarks
+
+    try:
+        return {name: remark for source in sources for name, remark in read_remarks(source).items()}
+    except RecordError as error:
+        fail(str(error), code=3)
 
 
 def _say_problems(problems: "Sequence[Problem]", quiet: bool) -> None:

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tnlpad.report.figures import Series, curves
-from tnlpad.report.words import epochs_text
+from tnlpad.report.words import range_text
 
 METHOD_NAMES = {"plain": "Plain SGD", "w": "TNLPAD, w = σ + γ", "sigma": "TNLPAD, σ"}
 LINES = {"plain": ("plain SGD", "7 2 1.5 2"), "w": ("w", "6 2.5"), "sigma": ("σ", "")}  # label and dashes
@@ -67,7 +67,7 @@ def demo_rows(record: Mapping[str, Any]) -> list[DemoRow]:
             key=key,
             method=METHOD_NAMES[key],
             chosen=_mean_sd(method["test_chosen_epoch"]),
-            chosen_epochs=epochs_text((min(method["chosen_epochs"]), max(method["chosen_epochs"]))),
+            chosen_epochs=range_text((min(method["chosen_epochs"]), max(method["chosen_epochs"]))),
             last=_mean_sd(method["test_last_epoch"]),
             memorised=_mean_sd(method["memorised_last_epoch"]),
             n=method["test_last_epoch"]["n"],

@@ -39,6 +39,11 @@ class Paired:
         """Whether the 95 % confidence interval excludes zero."""
         return self.half_width is not None and abs(self.difference) > self.half_width
 
+    @property
+    def ahead(self) -> bool:
+        """Whether the first method is decidedly ahead."""
+        return self.decided and self.difference > 0
+
 
 def t_quantile(degrees: int) -> float:
     """Return the 97.5 % quantile of Student's t distribution."""
@@ -66,7 +71,7 @@ def comparable_groups(first: Sequence[Group], second: Sequence[Group]) -> tuple[
 
 
 def best_of(groups: Mapping[str, Group]) -> frozenset[str]:
-    """Return the names of the best group, and of those whose paired difference from it is not decided.
+    """Return the names of the best group, and of those that it is not decidedly ahead of over common seeds.
 
     A group with fewer than `MIN_SEEDS` seeds in common with the best is no tie: nothing is known about it. Without a
     second group there is no best.
@@ -77,10 +82,18 @@ def best_of(groups: Mapping[str, Group]) -> frozenset[str]:
     ties = {best}
     for name, group in groups.items():
         difference = paired(groups[best], group)
-        undecided = difference is not None and difference.half_width is not None and not difference.decided
+        undecided = difference is not None and difference.n >= MIN_SEEDS and not difference.ahead
         if undecided or group.chosen.mean == groups[best].chosen.mean:
             ties.add(name)
     return frozenset(ties)
+
+
+def comparable_means(groups: Mapping[str, Group]) -> dict[str, float]:
+    """Return the mean of each group over the seeds that all have, or over its own with fewer than `MIN_SEEDS`."""
+    common = set.intersection(*(set(group.seeds) for group in groups.values())) if groups else set()
+    if len(common) < MIN_SEEDS:
+        return {name: group.chosen.mean for name, group in groups.items()}
+    return {name: 100 * statistics.fmean(_by_seed(group)[seed] for seed in common) for name, group in groups.items()}
 
 
 def mean_ranks(columns: Sequence[Mapping[str, float]]) -> dict[str, float]:

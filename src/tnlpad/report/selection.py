@@ -18,11 +18,12 @@ from tnlpad.records.archive import FinishedRecord
 from tnlpad.records.curves import BrokenCurve
 from tnlpad.records.store import RecordError
 from tnlpad.report.groups import Group, Spread
-from tnlpad.report.paper_tables import plain_run_fields, plain_spread
+from tnlpad.report.latex import latex_file, latex_table
 from tnlpad.report.results import all_groups
+from tnlpad.report.run_fields import plain_run_fields, plain_spread
 from tnlpad.report.studies import RowKey, experiment_fields, natural_order, row_key, setup_title
-from tnlpad.report.table import Table, TableFiles, latex_file
-from tnlpad.report.words import epochs_text, noise_title, spread_text
+from tnlpad.report.table import Table, TableFiles
+from tnlpad.report.words import noise_title, range_text, spread_text
 
 NAME = "selection"  # of the files
 TITLE = "Sample selection"
@@ -129,7 +130,7 @@ def selection_files(found: Sequence[Setting], level: int = 1) -> TableFiles:
     )
     return TableFiles(
         markdown=table.to_markdown(level),
-        latex=latex_file(TITLE, [table.to_latex(f"{TITLE}. {LEGEND}")]),
+        latex=latex_file(TITLE, [latex_table(table, f"{TITLE}. {LEGEND}")]),
         rows=[_plain_row(kept) for _, kept in rows],
     )
 
@@ -159,7 +160,7 @@ def _mean(curves: Sequence[BrokenCurve]) -> BrokenCurve:
 
 def _cells(setting: Setting, kept: Kept) -> list[str]:
     texts = map(kept.text, QUANTITIES)
-    return [kept.key.title, setting.title, epochs_text(kept.group.epochs), *texts, str(kept.group.chosen.n)]
+    return [kept.key.title, setting.title, range_text(kept.group.epochs), *texts, str(kept.group.chosen.n)]
 
 
 def _plain_row(kept: Kept) -> dict[str, Any]:

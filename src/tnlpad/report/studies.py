@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from tnlpad.paper.cells import VARIANTS
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report.groups import Group, selection_rules
-from tnlpad.report.paper_tables import HEADINGS, group_cells, plain_run_fields
+from tnlpad.report.latex import latex_file, latex_table
 from tnlpad.report.results import all_groups, other_runs
-from tnlpad.report.table import Table, TableFiles, latex_file
+from tnlpad.report.run_fields import HEADINGS, group_cells, plain_run_fields
+from tnlpad.report.table import Table, TableFiles
 from tnlpad.report.words import (
     METHODS,
     dataset_title,
@@ -131,7 +132,7 @@ def studies_files(found: Sequence[Study], level: int = 1) -> TableFiles:
     for study in found:
         overview = _overview(study)
         rules = f"Epoch chosen by: {study.selection}."
-        environments.append(overview.to_latex(f"{study.title}. {LATEX_LEGEND} {rules}"))
+        environments.append(latex_table(overview, f"{study.title}. {LATEX_LEGEND} {rules}"))
         parts += [f"{heading}# {study.title}\n", f"{rules}\n"]
         if len(study.columns) > 1:
             parts += ["At the chosen epoch, n in brackets:\n", overview.to_markdown()]

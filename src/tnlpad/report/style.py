@@ -1,6 +1,6 @@
-"""Matplotlib style of the report's figures, and the line style of each method.
+"""Matplotlib style of the report's figures.
 
-Figures are drawn without pyplot, so no global state changes, in the light colours of `COLOURS` or `METHOD_STYLES`.
+Figures are drawn without pyplot, so no global state changes, in the light colours of `COLOURS` or of methods.
 Files keep these colours. Inside a page each becomes a CSS variable, and `stylesheet()` has its values for light pages,
 dark pages and print. Text stays text. The hues of Okabe and Ito, darkened until thin lines and words are legible on
 white, suit colour-blind readers. Lines also differ in dashes or carry a label at their end.
@@ -25,6 +25,7 @@ from matplotlib.lines import Line2D
 
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.report.figures import push_apart
+from tnlpad.report.method_styles import ALL_STYLES, CurveStyle
 
 FileFormat = Literal["svg", "pdf"]
 
@@ -85,60 +86,24 @@ DOTS_PER_INCH = 220  # of rasterised parts, such as thousands of points
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodStyle:
-    """Style of a method's curve. `dashes` is SVG's stroke-dasharray."""
-
-    light: str
-    dark: str
-    dashes: str = ""
-    width: float = 1.5
-
-
-METHOD_STYLES = {
-    "standard": MethodStyle(light="#b34700", dark="#f0883e", dashes="7 2 1.5 2", width=2.2),
-    "standard_2x": MethodStyle(light="#6b6f76", dark="#a9afb8", dashes="7 2 1.5 2"),
-    "coteaching": MethodStyle(light="#00755c", dark="#45c9a0", dashes="5 2"),
-    "coteaching_plus": MethodStyle(light="#4d7c00", dark="#a3cf52", dashes="2 2"),
-    "jocor": MethodStyle(light="#8e3a80", dark="#df93d2", dashes="8 2.5"),
-    "sigua": MethodStyle(light="#8a6500", dark="#e3b341", dashes="1.5 1.5"),
-    "cnlcu": MethodStyle(light="#b5175a", dark="#f58ab5", dashes="4 1.5 1 1.5"),
-    "cnlcu_hard": MethodStyle(light="#7a4f3a", dark="#cfa890", dashes="4 1.5"),
-    "adacorr": MethodStyle(light="#00707d", dark="#4fcfdd", dashes="10 2"),
-    "cdr": MethodStyle(light="#57578f", dark="#adade6", dashes="3 1.5"),
-    "decomposition": MethodStyle(light="#3848a8", dark="#a0a9ee", dashes="6 3"),
-    "decomposition+gamma": MethodStyle(light="#2e7031", dark="#86ca89", dashes="2.5 2"),
-    "self": MethodStyle(light="#7a3b12", dark="#e0a070", dashes="9 2 2 2"),
-    "self+tnlpad": MethodStyle(light="#5b3cc4", dark="#b9a6f7", dashes="9 2"),
-    "dividemix": MethodStyle(light="#c9211e", dark="#ff8a80", dashes="12 2.5"),
-    "dividemix+tnlpad": MethodStyle(light="#1f6f8b", dark="#7cc7e0", dashes="6 2"),
-    "tnlpad": MethodStyle(light="#0062a3", dark="#62b6f0", width=2.8),
-}
-METHOD_ALIASES = {"decomposition+gamma+sigma": "tnlpad"}
-OTHER_METHOD = MethodStyle(light="#1c1f24", dark="#e8eaed", dashes="3 3")
-
-
-def method_style(row: str) -> MethodStyle:
-    """Return the style of a method or of a row of a paper's table."""
-    return METHOD_STYLES.get(METHOD_ALIASES.get(row, row), OTHER_METHOD)
-
-
-def method_variable(row: str) -> str:
-    """Return the CSS variable of a method's colour."""
-    name = METHOD_ALIASES.get(row, row)
-    return f"--m-{name.replace('+', '-')}" if name in METHOD_STYLES else "--m-other"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Line:
     """Style of a series in matplotlib."""
 
     label: str
     colour: str
     dashes: Any = "-"
+    width: float | None = None  # that of `STYLE`
 
     def options(self) -> dict[str, Any]:
         """Return keyword arguments for `Axes.plot`."""
-        return {"color": self.colour, "linestyle": self.dashes, "label": self.label}
+        options = {"color": self.colour, "linestyle": self.dashes, "label": self.label}
+        return options if self.width is None else {**options, "linewidth": self.width}
+
+
+def line_of(label: str, style: CurveStyle) -> Line:
+    """Return a curve's style for matplotlib, which counts dashes in widths of the line."""
+    lengths = tuple(float(part) / style.width for part in style.dashes.split())
+    return Line(label=label, colour=style.light, dashes=(0, lengths) if lengths else "-", width=style.width)
 
 
 STANDARD_LINE = Line(label="Standard", colour=PLAIN, dashes="-.")
@@ -248,8 +213,7 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
 def stylesheet() -> str:
     """Return CSS variables of all colours for light pages, dark pages and print."""
     shades = {f"--{name}": pair for name, pair in COLOURS.items()}
-    shades |= {method_variable(name): (each.light, each.dark) for name, each in METHOD_STYLES.items()}
-    shades["--m-other"] = (OTHER_METHOD.light, OTHER_METHOD.dark)
+    shades |= {each.variable: (each.light, each.dark) for each in ALL_STYLES}
     light, dark = (" ".join(f"{name}: {pair[k]};" for name, pair in shades.items()) for k in (0, 1))
     return (
         f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
@@ -266,7 +230,7 @@ def _content(figure: Figure, kind: FileFormat, salt: str, transparent: bool = Fa
 
 
 def _with_page_colours(svg: str) -> str:
-    variables = {each.light: f"var({method_variable(name)}, {each.light})" for name, each in METHOD_STYLES.items()}
+    variables = {each.light: f"var({each.variable}, {each.light})" for each in ALL_STYLES}
     variables |= {light: f"var(--{name}, {light})" for name, (light, _) in COLOURS.items()}
     return re.sub("|".join(map(re.escape, variables)), lambda found: variables[found[0]], svg)
 

@@ -1,4 +1,4 @@
-"""Tables of text, rendered as Markdown, LaTeX and CSV."""
+"""Tables of text, rendered as Markdown and CSV; `report.latex` renders them as LaTeX."""
 
 import csv
 import io
@@ -6,28 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
-
-LATEX_CHARACTERS = {
-    "\\": r"\textbackslash{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "−": r"$-$",
-    "≈": r"$\approx$",
-    "▲": r"$\uparrow$",
-    "▼": r"$\downarrow$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "σ": r"$\sigma$",
-    "γ": r"$\gamma$",
-    "≤": r"$\le$",
-    "√": r"$\surd$",
-    "²": r"$^2$",
-    "–": "--",
-    "\u00a0": "~",
-    "’": "'",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +17,8 @@ class StackedCell:
     below: str = ""
     bold: bool = False
 
-    @property
-    def first_line(self) -> str:
-        return f"{self.text} {self.mark}" if self.mark else self.text
 
-    @property
-    def latex(self) -> str:
-        """The first line as LaTeX."""
-        text = escape_latex(self.text)
-        return " ".join(filter(None, (rf"\textbf{{{text}}}" if self.bold else text, escape_latex(self.mark))))
+Row = Sequence[str | StackedCell]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +31,15 @@ class Table:
         align: A letter for each column: l for text, r for numbers.
         rows: The cells of each row.
         note: Paragraph between title and table.
+        short_headings: Upper and lower line of each heading where there is little space (default: `headings`).
     """
 
     title: str
     headings: Sequence[str]
     align: str
-    rows: Sequence[Sequence[str | StackedCell]]
+    rows: Sequence[Row]
     note: str = ""
+    short_headings: Sequence[tuple[str, str]] = ()
 
     def to_markdown(self, level: int = 0) -> str:
         """Return Markdown under a heading of this level; at level 0, the table without title and note."""
@@ -74,25 +47,6 @@ class Table:
         lines += [self.note, ""] if level and self.note else []
         rule = ["---" if side == "l" else "---:" for side in self.align]
         return "\n".join([*lines, *map(markdown_row, (self.headings, rule, *self.rows))]) + "\n"
-
-    def to_latex(self, caption: str) -> str:
-        """Return a table environment that needs no package. The first column has no heading."""
-        lines = [
-            r"\begin{table}",
-            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{escape_latex(caption)}}}",
-            rf"\begin{{tabular}}{{{self.align}}}",
-            r"\hline",
-            _latex_row(["", *map(escape_latex, self.headings[1:])]),
-            r"\hline",
-        ]
-        for row in self.rows:
-            cells = [cell if isinstance(cell, StackedCell) else StackedCell(text=cell) for cell in row]
-            lines.append(_latex_row(cell.latex for cell in cells))
-            if any(cell.below for cell in cells):
-                small = (rf"{{\scriptsize {escape_latex(cell.below)}}}" if cell.below else "" for cell in cells)
-                lines.append(_latex_row(small))
-        return "\n".join([*lines, r"\hline", r"\end{tabular}", r"\end{table}", ""])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,17 +72,6 @@ def folded(summary: str, body: str) -> str:
     return f"<details>\n<summary>{escape(summary)}</summary>\n\n{body.strip()}\n\n</details>\n"
 
 
-def latex_file(title: str, tables: Iterable[str], *comments: str) -> str:
-    """Return a LaTeX file of table environments under a comment."""
-    head = [f"% {title}. Written by `tnlpad report` from records; needs no package.", *comments]
-    return "\n".join([*head, ""]) + "".join(tables)
-
-
-def escape_latex(text: str) -> str:
-    """Return text that LaTeX prints literally."""
-    return "".join(LATEX_CHARACTERS.get(character, character) for character in text)
-
-
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows with the same keys, at least one, as CSV. Lists become words separated by spaces."""
     stream = io.StringIO()
@@ -144,7 +87,3 @@ def _markdown_cell(cell: str | StackedCell) -> str:
         text = f"**{cell.text}**" if cell.bold else cell.text
         cell = text + (f" {cell.mark}" if cell.mark else "") + (f"<br>{cell.below}" if cell.below else "")
     return cell.replace("|", "\\|")
-
-
-def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"

@@ -89,6 +89,12 @@ def column_title(column: str) -> str:
     return noise_title(noise)
 
 
+def column_heads(column: str) -> tuple[str, str]:
+    """Return the heading of a paper's column in two lines, of which neighbours share the upper one."""
+    upper, _, lower = column_title(column).rpartition(" ")
+    return upper, lower
+
+
 def group_title(dataset: str, column: str) -> str:
     """Return the title of a column with its dataset, such as "CIFAR-10, symmetric 40 %"."""
     title = column_title(column)
@@ -118,9 +124,9 @@ def signed(points: float) -> str:
     return "0.00" if float(text) == 0 else text.replace("-", MINUS)
 
 
-def epochs_text(epochs: tuple[int, int]) -> str:
-    """Return one epoch, or the first and the last: "12–37"."""
-    low, high = epochs
+def range_text(limits: tuple[int, int]) -> str:
+    """Return one number, or the first and the last: "12–37"."""
+    low, high = limits
     return str(low) if low == high else f"{low}–{high}"
 
 

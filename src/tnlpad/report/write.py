@@ -4,7 +4,7 @@
     tables/NAME.md  tables/NAME.csv  tables/NAME.tex     (paired: TNLPAD with each method, seed by seed;
                                                           other: runs outside the paper's tables;
                                                           selection: sample selection; datasets: the datasets)
-    figures/NAME.svg  figures/NAME.pdf
+    figures/NAME.svg  figures/NAME.pdf                    (curves-NAME: curves of the runs of one column)
 
 Files are written by rename, and the page last, so that it never refers to a missing file. Other files in the folder
 stay as they are.
@@ -21,13 +21,19 @@ from tnlpad.atomic_files import write_by_rename
 from tnlpad.paper.cells import SMOKE
 from tnlpad.records.archive import FinishedRecord, Problem
 from tnlpad.records.store import RecordError
-from tnlpad.report import overview, selection, studies
+from tnlpad.report import leads, selection, studies
 from tnlpad.report.drawings import DRAWINGS
-from tnlpad.report.paper_tables import paper_table_files
-from tnlpad.report.results import TITLES, table_results
-from tnlpad.report.results_page import Contents, FigureOnPage, results_page
+from tnlpad.report.latex import latex_file, latex_table
+from tnlpad.report.paper_table_files import NO_REMARKS, paper_table_files
+from tnlpad.report.paper_tables import blocks
+from tnlpad.report.remarks import Remarks
+from tnlpad.report.results import TITLES, TableResults, table_results
+from tnlpad.report.results_page import Contents, CurvesOnPage, FigureOnPage, block_name, results_page, study_name
+from tnlpad.report.run_curves import Curve, block_curves, file_figure, page_figures, study_curves
+from tnlpad.report.studies import Study
 from tnlpad.report.style import inline_svg, save_figure
-from tnlpad.report.table import Table, TableFiles, latex_file
+from tnlpad.report.table import Table, TableFiles
+from tnlpad.report.words import noise_title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,7 @@ def write_report(
     *,
     tables: Sequence[str] = (),
     datasets: Table | None = None,
+    remarks: Remarks = NO_REMARKS,
     extras: Mapping[str, Mapping[str, Any]] | None = None,
     command: str = "tnlpad report",
 ) -> Report:
@@ -59,6 +66,7 @@ def write_report(
         tables: Paper's tables to write, with or without runs, and nothing else. By default: those with runs, paired
             comparisons, a table of all other runs, and one of sample selection.
         datasets: Summary of the datasets.
+        remarks: Remarks on cells outside two standard errors of the paper.
         extras: Computed data by figure.
         command: The command that makes this report.
     """
@@ -68,14 +76,14 @@ def write_report(
         results = [table for table in results if table.name != SMOKE or table.filled]
     others = [] if tables else studies.studies(records)
     selecting = [] if tables else selection.settings_with_selection(drawable)
-    compared = overview.leads(results)
-    table_files = {table.name: paper_table_files(table) for table in results if table.filled or tables}
+    compared = leads.leads(results)
+    table_files = {table.name: paper_table_files(table, remarks=remarks) for table in results if table.filled or tables}
     if others:
         table_files[studies.NAME] = studies.studies_files(others)
     if datasets is not None and not tables:
         table_files["datasets"] = _plain_table_files(datasets)
     if compared and not tables:
-        table_files[overview.NAME] = overview.paired_files(compared)
+        table_files[leads.NAME] = leads.leads_files(compared)
     if selecting:
         table_files[selection.NAME] = selection.selection_files(selecting)
     files = []
@@ -90,6 +98,8 @@ def write_report(
         figures.append(figure)
         files += written
         unreadable += [problem] if problem else []
+    curves, written = _curves(results, others, out / "figures")
+    files += written
     contents = Contents(
         records=records,
         problems=(*problems, *unreadable),
@@ -98,7 +108,9 @@ def write_report(
         studies=others,
         selection=selecting,
         figures=figures,
+        curves=curves,
         datasets=datasets,
+        remarks=remarks,
         command=command,
     )
     page = out / "index.html"
@@ -110,7 +122,7 @@ def _plain_table_files(table: Table) -> TableFiles:
     """Return a table of text in all formats."""
     return TableFiles(
         markdown=table.to_markdown(1),
-        latex=latex_file(table.title, [table.to_latex(f"{table.title}.")]),
+        latex=latex_file(table.title, [latex_table(table, f"{table.title}.")]),
         rows=[dict(zip(table.headings, row, strict=True)) for row in table.rows],
     )
 
@@ -127,6 +139,30 @@ def _with_curves(records: Sequence[FinishedRecord]) -> tuple[list[FinishedRecord
         else:
             drawable.append(record)
     return drawable, problems
+
+
+def _curves(
+    tables: Sequence[TableResults], others: Sequence[Study], folder: Path
+) -> tuple[dict[str, CurvesOnPage], list[Path]]:
+    """Draw the curves of every column with runs, for the page and as files."""
+    drawn: dict[str, tuple[str, list[Curve]]] = {
+        block_name(table.name, block.name): (block.title, block_curves(block))
+        for table in tables
+        for block in blocks(table)
+        if block.filled
+    }
+    for number, study in enumerate(others, start=1):
+        for place, (noise, rows) in enumerate(study.blocks, start=1):
+            drawn[study_name(number, place)] = (f"{study.title}, {noise_title(noise)}", study_curves(rows))
+    found, files = {}, []
+    for name, (title, lines) in drawn.items():
+        figure = file_figure(title, lines)
+        stem = f"curves-{name}"
+        if figure is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            files += save_figure(figure, folder / stem)
+        found[name] = CurvesOnPage(figures=page_figures(name, title, lines), file=None if figure is None else stem)
+    return found, files
 
 
 def _figure(

@@ -3,7 +3,8 @@ import pytest
 
 from tests.report.drawings.conftest import lines, plain, titles
 from tnlpad.report.drawings.selection import DRAWING
-from tnlpad.report.style import inline_svg, method_style
+from tnlpad.report.method_styles import method_style
+from tnlpad.report.style import inline_svg
 
 ONE = {"precision": {"w": (0.6, 0.8, 0.9)}, "size": {"w": (900, 600, 480)}}
 

@@ -2,9 +2,8 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 from tnlpad.records.curves import BrokenCurve
 from tnlpad.report import style
 from tnlpad.report.drawings import panels
+from tnlpad.report.method_styles import curve_styles
 from tnlpad.report.selection import TITLE, Kept, Setting, settings_with_selection
 from tnlpad.report.words import method_title
 
@@ -32,33 +32,32 @@ def _collect(records: panels.Records, extras: panels.Extras) -> list[tuple[Setti
 
 def _plot(settings: Sequence[tuple[Setting, list[Kept]]]) -> Figure:
     """Draw a row for each setting: precision on the left, recall on the right."""
-    lines = {kept.key.label: _line(kept) for _, drawn in settings for kept in drawn}
+    lines = _lines(settings)
     lines_of_text = sum(1 + line.label.count("\n") for line in lines.values())
-    with mpl.rc_context({"lines.linewidth": 1.5}):
-        figure, axes = style.panels(2 * len(settings), 2.7, below_inches=0.2 * math.ceil(lines_of_text / 2))
-        for number, (setting, drawn) in enumerate(settings):
-            title = setting.title if len(settings) == 1 else f"{style.letter(number)} {setting.title}"
-            axes[2 * number].set_title(textwrap.fill(title, panels.FULL_WIDTH_LETTERS))  # may extend over both panels
-            for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
-                _plot_shares(panel, drawn, quantity)
-        style.legend_below(figure, list(lines.values()), 2)
+    figure, axes = style.panels(2 * len(settings), 2.7, below_inches=0.2 * math.ceil(lines_of_text / 2))
+    for number, (setting, drawn) in enumerate(settings):
+        title = setting.title if len(settings) == 1 else f"{style.letter(number)} {setting.title}"
+        axes[2 * number].set_title(textwrap.fill(title, panels.FULL_WIDTH_LETTERS))  # may extend over both panels
+        for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
+            _plot_shares(panel, drawn, quantity, lines)
+    style.legend_below(figure, list(lines.values()), 2)
     return figure
 
 
-def _line(kept: Kept) -> style.Line:
-    method = style.method_style(kept.key.method)
-    lengths = tuple(float(part) / method.width for part in method.dashes.split())
-    label = textwrap.fill(kept.key.label, LEGEND_LETTERS)
-    return style.Line(label=label, colour=method.light, dashes=(0, lengths) if lengths else "-")
+def _lines(settings: Sequence[tuple[Setting, list[Kept]]]) -> dict[str, style.Line]:
+    """Return the style of each row, by its label."""
+    methods = {kept.key.label: kept.key.method for _, drawn in settings for kept in drawn}
+    styles = zip(methods, curve_styles(list(methods.values())), strict=True)
+    return {label: style.line_of(textwrap.fill(label, LEGEND_LETTERS), each) for label, each in styles}
 
 
-def _plot_shares(axes: Axes, drawn: Sequence[Kept], quantity: str) -> None:
+def _plot_shares(axes: Axes, drawn: Sequence[Kept], quantity: str, lines: Mapping[str, style.Line]) -> None:
     low, epochs = 90.0, 2
     for kept in drawn:
         curves: list[BrokenCurve] = [getattr(run, quantity) for run in kept.runs]
         values = panels.stacked(curve for curve in curves if any(share is not None for share in curve))
         if values is not None:
-            panels.plot_mean(axes, 100 * values, _line(kept), band=False)
+            panels.plot_mean(axes, 100 * values, lines[kept.key.label], band=False)
             low = min([low, *100 * values[np.isfinite(values)]])
             epochs = max(epochs, values.shape[1])
     axes.set(xlabel="epoch", ylabel=f"{quantity}, %", xlim=(1, epochs), ylim=(10 * math.floor(low / 10), 101))

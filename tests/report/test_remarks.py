@@ -1,0 +1,72 @@
+from datetime import date
+
+import pytest
+
+from tests.synthetic_runs import write_run
+from tnlpad.paper.cells import cells
+from tnlpad.records.archive import finished_records
+from tnlpad.records.store import RecordError
+from tnlpad.report.paper_table_files import paper_table_files
+from tnlpad.report.remarks import FILE, Remark, check_remarks, outside, read_remarks
+from tnlpad.report.results import table_results
+
+COLUMN = {cell.row: cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"}
+NAME = "simulated/mnist/symmetric-0.2/tnlpad"
+REMARK = Remark(date=date(2026, 1, 31), text="The runs are short.")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """TNLPAD is four points below the paper, and Standard agrees with it."""
+    for seed in (1, 2, 3):
+        write_run(tmp_path, COLUMN["tnlpad"], seed, accuracy=0.95 + seed / 10_000)
+        write_run(tmp_path, COLUMN["standard"], seed, accuracy=0.9895 + seed / 10_000)
+    return table_results("simulated", finished_records([tmp_path]))
+
+
+def test_a_cell_outside_has_a_sentence_and_its_remark(table):
+    (each,) = outside(table.entries, {NAME: REMARK})
+    # By hand: 2·√(0.01²/3 + 0.07²/5) = 0.0637.
+    assert each.sentence == (
+        "TNLPAD, MNIST, symmetric 20\xa0%: 95.02 ± 0.01 (n 3), the paper has 99.02 ± 0.07 (n 5). Difference −4.00, two "
+        "standard errors 0.06. The runs are short. (2026-01-31)"
+    )
+
+
+def test_remarks_are_shown_below_the_table_and_other_cells_outside_are_folded(table):
+    said, silent = (paper_table_files(table, remarks=known).markdown for known in ({NAME: REMARK}, {}))
+    title = "MNIST, outside two standard errors of the paper: 1"
+    assert title not in said
+    assert said.index("The runs are short.") < said.index("<details>")
+    assert silent.index(title) < silent.index("- TNLPAD, MNIST, symmetric 20\xa0%: 95.02")
+
+
+def test_remarks_are_read_by_cell(tmp_path):
+    assert read_remarks(tmp_path) == {}
+    (tmp_path / FILE).write_text(f'["{NAME}"]\ndate = 2026-01-31\ntext = "The runs are short."\n')
+    assert read_remarks(tmp_path) == {NAME: REMARK}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("= 3", "cannot be read"),
+        ('["a"]\ntext = "why"', "a needs the fields date and text"),
+        ('["a"]\ndate = 2026-01-31\ntext = "why"\nby = "me"', "and no others"),
+        ('["a"]\ndate = "today"\ntext = "why"', "date of a is 'today'"),
+        ('["a"]\ndate = 2026-01-31\ntext = ""', "text of a is ''"),
+        ("a = 3", "a needs the fields"),
+    ],
+)
+def test_a_remark_that_cannot_be_used_is_named(tmp_path, text, wanted):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(RecordError, match=wanted):
+        read_remarks(tmp_path)
+
+
+def test_a_remark_on_a_cell_that_is_inside_again_is_named(table):
+    check_remarks({NAME: REMARK}, [table])
+    inside = "simulated/mnist/symmetric-0.2/standard"
+    for name, wanted in ((inside, f"{inside} is not outside"), ("simulated/mnist/nowhere/tnlpad", "there is no cell")):
+        with pytest.raises(RecordError, match=wanted):
+            check_remarks({NAME: REMARK, name: REMARK}, [table])
