@@ -4,7 +4,8 @@ Steps come from the records `steps-DEVICE.json`. A device without one uses its s
 in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: other
 costs limit small networks. The step time on a shared GPU comes from the packed runs in `training*-DEVICE.json`: the
 images per second of all of them together. The cost of a method comes from `methods-DEVICE.json`, or else from its
-number of networks. The cost of a semi-supervised method follows from its passes.
+number of networks. The cost of a semi-supervised method follows from its passes. The speed of decoding photographs
+comes from `loader-cpu.json`.
 
     python -m benchmarks.step_times
 """
@@ -100,8 +101,16 @@ def with_larger_batches(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return steps + added
 
 
+def decoding() -> dict[str, Any]:
+    """Photographs that a core decodes per second: half of what two threads of the streaming loader do together."""
+    measured = json.loads((RECORDS / "loader-cpu.json").read_text())
+    rate = measured["images_per_second"]["stream_loader"] / 2
+    return {"machine": measured["machine"], "images_per_second_and_core": rate}
+
+
 def content() -> str:
-    document = {"written_by": "python -m benchmarks.step_times", **{name: times(name) for name in ("cpu", "cuda")}}
+    devices = {name: times(name) for name in ("cpu", "cuda")}
+    document = {"written_by": "python -m benchmarks.step_times", "decoding": decoding(), **devices}
     return json.dumps(document, indent=1) + "\n"
 
 

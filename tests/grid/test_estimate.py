@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -126,3 +127,26 @@ def test_nothing_is_guessed_about_what_was_never_measured():
 
 def test_the_step_times_are_what_the_records_give():
     assert generator.content() == generator.TARGET.read_text(), "run python -m benchmarks.step_times"
+
+
+def test_photographs_are_decoded_in_every_epoch(monkeypatch):
+    """By hand: 68,175 images of Food-101 to train on, and 7,575 + 25,250 + 5,000 to measure on."""
+    monkeypatch.setattr("tnlpad.grid.estimate.available_cores", lambda: 4)
+    monkeypatch.setitem(step_times(), "decoding", {"images_per_second_and_core": 100.0})
+    run = configure("food101")
+    images = 0.9 * 75_750 + 0.1 * 75_750 + 25_250 + 5000
+    for device, decoding in (("cpu", images / 100), ("cuda", images / 400)):
+        for step_ms in (0.001, 1000.0):
+            known = {"network": run.network, "channels": 3, "side": 112, "batch": 32, "classes": 101, "at_once": 1}
+            times = {
+                **step_times()[device],
+                "steps": [known | {"step_ms": step_ms}],
+                "methods": {"tnlpad": 1, "standard": 1},
+            }
+            monkeypatch.setitem(step_times(), device, times)
+            computing = (math.ceil(0.9 * 75_750 / 32) + (images - 0.9 * 75_750) / 32 / 3) * step_ms / 1000
+            # A CPU core decodes and trains in turns; on a GPU both take place at once.
+            expected = computing + decoding if device == "cpu" else max(computing, decoding)
+            assert seconds_left(run, run.epochs - 1, {}, device)[0] == pytest.approx(expected, rel=1e-3)
+    shared, alone = (seconds_left(run, run.epochs - 1, {}, "cuda", count)[0] for count in (2, 1))
+    assert shared == pytest.approx(2 * alone)  # the runs share the cores

@@ -2,7 +2,7 @@
 
 `step_times.json` is written from the benchmarks' records by `python -m benchmarks.step_times`. It has the time of a
 step of standard training for each network, image size and batch size of the paper, alone and with several runs on a
-GPU, and the relative cost of each method.
+GPU, the relative cost of each method, and how many photographs a core decodes in a second.
 
 Runs that share a GPU take longer each. Times are per run while sharing the GPU.
 """
@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from tnlpad.data.catalogue import find
 from tnlpad.records.store import RecordError, find_runs
-from tnlpad.runs.config import RunConfig
+from tnlpad.runs.config import RunConfig, available_cores
 from tnlpad.runs.prepare import MEMORISATION_SAMPLES
 
 SIMILAR_BY = ("dataset", "network", "method", "batch_size", "batches_per_epoch", "precision", "compiled")
@@ -134,4 +134,16 @@ def _by_step_times(config: RunConfig, device: str, at_once: int) -> float | None
     steps = (config.batches_per_epoch or math.ceil(training / config.batch_size)) * _steps_per_batch(config)
     measured = size - training + info.test_size + min(MEMORISATION_SAMPLES, training)
     measuring = FORWARD_SHARE * measured / config.batch_size
-    return float((steps + measuring) * cost * at_once * step["step_ms"] / 1000)
+    computing = (steps + measuring) * cost * at_once * step["step_ms"] / 1000
+    if not decodes(config):
+        return float(computing)
+    rate = step_times()["decoding"]["images_per_second_and_core"]
+    images = min(steps * config.batch_size, training) + measured
+    if device == "cpu":  # where a run has one core for both
+        return float(computing + images / rate)
+    return float(max(computing, images * at_once / (rate * available_cores())))
+
+
+def decodes(config: RunConfig) -> bool:
+    """Whether a run reads photographs from their files in every epoch."""
+    return find(config.dataset).image_shape is None
