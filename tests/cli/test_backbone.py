@@ -226,7 +226,7 @@ def test_tuning_on_features_computes_them_once(photos, tmp_path, monkeypatch):
     file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
     seen = counted(monkeypatch)
     words = [photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *FEW[:-2]]
-    found = document("tune", *words, "--field", "learning_rate", "--values", "0.05,1e-6", "--seeds", "1-2")
+    found = document("tune", *words, "--field", "learning_rate", "--values", "0.05,1e-6", "--seeds", "1-2", "--jobs", 1)
     assert sum(seen) == 24
     assert found["chosen"] == 0.05
     assert found["selection"].startswith("highest mean out-of-fold validation accuracy")
@@ -247,7 +247,7 @@ def test_tuning_on_texts_with_groups(tmp_path):
     (tmp_path / "texts.csv").write_text("message,kind,author\n" + "".join(rows))
     columns = ["--text", "message", "--label", "kind", "--group", "author"]
     choice = ["--field", "epochs", "--values", "1,8", "--seeds", "1", "--folds", "4", "--repeats", "1"]
-    result = asked("tune", tmp_path / "texts.csv", *columns, *choice, "--out", tmp_path / "runs")
+    result = asked("tune", tmp_path / "texts.csv", *columns, *choice, "--jobs", 1, "--out", tmp_path / "runs")
     assert result.exit_code == 0, result.output
     assert "Out-of-fold validation accuracy" in result.stdout
     assert "2 of 2 runs" in result.stderr

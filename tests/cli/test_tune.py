@@ -1,3 +1,4 @@
+import contextlib
 import json
 import re
 
@@ -8,7 +9,14 @@ from tnlpad.cli import app
 from tnlpad.cli.tune import _print_curve
 from tnlpad.runs.tune import Tried, document
 
-SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256"]
+SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256", "--device", "cpu"]
+HERE = ["--jobs", "1"]  # in this process
+COLUMNS = ["--label", "kind", "--ignore", "number"]
+
+
+def write_table(path):
+    rows = [f"{n % 7},{n % 3},{'ab'[n % 2]},{n}" for n in range(60)]
+    path.write_text("\n".join(["width,height,kind,number", *rows]) + "\n")
 
 
 def tune(*arguments, **options):
@@ -16,7 +24,9 @@ def tune(*arguments, **options):
 
 
 def test_the_curve_and_its_winner(tmp_path):
-    result = tune(*SMALL, "--field", "learning_rate", "--values", "0.05,1e-6", "--seeds", "1-2", "--out", tmp_path)
+    result = tune(
+        *SMALL, *HERE, "--field", "learning_rate", "--values", "0.05,1e-6", "--seeds", "1-2", "--out", tmp_path
+    )
     assert result.exit_code == 0, result.output
     assert "±" in result.stdout
     assert "0.05 *" in result.stdout
@@ -27,7 +37,7 @@ def test_the_curve_and_its_winner(tmp_path):
 
 
 def test_json_is_exactly_one_document(tmp_path):
-    result = tune(*SMALL, "--values", "0.5,1", "--seeds", "1", "--out", tmp_path, "--json", "-q")
+    result = tune(*SMALL, *HERE, "--values", "0.5,1", "--seeds", "1", "--out", tmp_path, "--json", "-q")
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     assert [each["value"] for each in document["tried"]] == [0.5, 1.0]
@@ -55,6 +65,8 @@ def test_the_labels_that_chose_are_named(capsys):
         (["--values", "1", "--seeds", "x"], "write 1-3"),
         (["--values", "1,1"], "given twice"),
         (["--values", "1", "--method", "tnlpat"], "did you mean tnlpad?"),
+        (["--values", "1", "--address", "here:6379"], "--address needs --executor ray"),
+        (["--values", "1", "--jobs", "0"], "--jobs"),
         ([], "--values"),
     ],
 )
@@ -73,7 +85,7 @@ def test_bad_data_is_3(tmp_path):
 
 
 def test_a_diverged_run_is_1(tmp_path):
-    result = tune(*SMALL, "--field", "learning_rate", "--values", "1e12", "--seeds", "1", "--out", tmp_path)
+    result = tune(*SMALL, *HERE, "--field", "learning_rate", "--values", "1e12", "--seeds", "1", "--out", tmp_path)
     assert result.exit_code == 1
     assert "Leave that value out" in result.stderr
 
@@ -81,10 +93,41 @@ def test_a_diverged_run_is_1(tmp_path):
 def test_an_interrupt_is_130(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
+        yield
 
-    monkeypatch.setattr("tnlpad.runs.tune.tune", interrupted)
+    monkeypatch.setattr("tnlpad.grid.grid.run_grid", interrupted)
     result = tune(*SMALL, "--values", "1", "--out", tmp_path)
     assert result.exit_code == 130
+
+
+def test_runs_in_parallel_give_the_same_numbers(tmp_path):
+    words = ["--values", "0.5,1", "--seeds", "1-2", "--json", "-q"]
+    one, two = (tune(*SMALL, *words, "--jobs", jobs, "--out", tmp_path / str(jobs)) for jobs in (1, 2))
+    assert (one.exit_code, two.exit_code) == (0, 0), one.output + two.output
+    assert one.stdout == two.stdout
+
+
+@pytest.mark.long
+def test_own_data_are_opened_by_each_worker(tmp_path):
+    """From a relative path, with columns that must be named."""
+    write_table(tmp_path / "table.csv")
+    words = ["table.csv", *COLUMNS, "--field", "epochs", "--values", "1,2", "--seeds", "1", "--device", "cpu"]
+    with contextlib.chdir(tmp_path):
+        one, two = (tune(*words, "--json", "-q", "--jobs", jobs, "--out", f"runs{jobs}") for jobs in (1, 2))
+    assert (one.exit_code, two.exit_code) == (0, 0), one.output + two.output
+    assert one.stdout == two.stdout
+    (run, *_) = (tmp_path / "runs2").glob("own-*")
+    assert (run / "scores.parquet").exists()  # as `tnlpad train` leaves it
+
+
+def test_a_damaged_run_is_3(tmp_path):
+    words = [*SMALL, *HERE, "--values", "1", "--seeds", "1", "--out", tmp_path]
+    assert tune(*words).exit_code == 0
+    (folder,) = tmp_path.iterdir()
+    (folder / "summary.json").write_text("{")
+    result = tune(*words)
+    assert result.exit_code == 3
+    assert f"{folder / 'summary.json'} is damaged" in result.stderr
 
 
 def test_the_help_fits_80_columns():

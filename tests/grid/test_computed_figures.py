@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tnlpad.grid.computed_figures import COMPUTED, ComputedFigure, Variation, compute_figure, variation
+from tnlpad.grid.computed_figures import COMPUTED, Variation, compute_figure, variation
 from tnlpad.grid.grid import DiskFull
 from tnlpad.paper_figures import parameter_space
 
@@ -19,7 +19,7 @@ def failing(monkeypatch, error):
     def compute(out, **options):
         raise error
 
-    monkeypatch.setitem(COMPUTED, "tsne", ComputedFigure(lambda *_: None, compute))
+    monkeypatch.setitem(COMPUTED, "tsne", COMPUTED["tsne"]._replace(compute=compute))
 
 
 # What may be asked for

@@ -39,8 +39,9 @@ def answered(error, **options):
 
 @pytest.mark.parametrize("kind", [DataError, NoiseDataError, RecordError, Diverged, ValueError, PermissionError])
 def test_what_a_person_can_mend_is_told_in_words(kind):
-    assert answered(kind("no luck")) == Result("failed", error="no luck")
-    assert answered(kind()) == Result("failed", error=kind.__name__)
+    bad_data = kind in (DataError, RecordError)
+    assert answered(kind("no luck")) == Result("failed", error="no luck", bad_data=bad_data)
+    assert answered(kind()) == Result("failed", error=kind.__name__, bad_data=bad_data)
 
 
 def test_where_it_came_from_is_said_if_asked():
@@ -197,6 +198,7 @@ def test_what_a_worker_passes_on(tmp_path, monkeypatch):
     assert run_job(given) == Result("done", test_accuracy=0.75, seconds=3.0)
     assert run_job(given._replace(root=None)) == Result("done", test_accuracy=0.75, seconds=1.0)
     options = {"root": tmp_path / "data", "device": "cuda:1", "checkpoint_every_seconds": 60.0}
+    options |= dict.fromkeys(("own", "weights", "backbone", "cache", "scoring_interval"))
     runs = small(), tmp_path / "runs"
     assert told == [(*runs, options), (*runs, {**options, "root": None})]
 

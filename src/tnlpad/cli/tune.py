@@ -1,10 +1,13 @@
 """`tnlpad tune`: choose c2, or any other setting, by validation accuracy over a small grid."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tnlpad.cli.grid_runs import Address, ExecutorName, Jobs, SendBackRuns, filling_gpu, running
 from tnlpad.cli.options import (
     AsJson,
     Backbone,
@@ -31,17 +34,20 @@ from tnlpad.cli.options import (
     Setting,
     TextColumn,
     Weights,
+    Where,
     cache_folder,
-    checked_device,
     everyday_settings,
     read_list,
     read_seeds,
+    where_to_run,
 )
-from tnlpad.cli.output import ending_early, exit_codes, print_json, say, used_folder
+from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
 from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data
 from tnlpad.cli.progress import count_progress, progress_reporter
 
 if TYPE_CHECKING:
+    from tnlpad.grid.own_data import OwnData
+    from tnlpad.runs.config import RunConfig
     from tnlpad.runs.tune import Tried
 
 BAR_WIDTH = 30
@@ -78,8 +84,12 @@ def tune(
     learning_rate: LearningRate = None,
     protocol: FollowProtocol = "paper",
     setting: Setting = None,
-    out: Out = Path("runs"),
     device: Device = "auto",
+    jobs: Jobs = None,
+    executor: ExecutorName = "local",
+    address: Address = None,
+    send_back: SendBackRuns = False,
+    out: Out = Path("runs"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,17 +97,20 @@ def tune(
 
     Trains each value with every seed. The accuracy is that on held-out or
     out-of-fold samples with their given labels. The test set is neither used
-    nor shown. The runs are ordinary ones: running the same command again
-    resumes an interrupted search, and `tnlpad train` reuses the finished runs.
-    Features of a backbone are computed once for all of them.
+    nor shown. Runs in parallel give the same numbers as one after the other.
+    They are ordinary runs: running the same command again resumes an
+    interrupted search, and `tnlpad train` reuses the finished ones. Features
+    of a backbone are computed once for all of them.
 
     Example: tnlpad tune digits --noise symmetric:0.4 --values 0.5,1,2
     """
     say("Loading torch.", quiet)
+    from tnlpad.grid.own_data import Opened, OwnData, keep_open
     from tnlpad.runs import tune as search
     from tnlpad.runs.own_data import backbone_features
 
-    where, features = checked_device(device), cache_folder(cache)
+    where = where_to_run(executor, jobs, address, send_back, out, root, device, False, quiet)
+    features = cache_folder(cache)
     own = open_own_data(data, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
     short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     with exit_codes():
@@ -120,38 +133,92 @@ def tune(
             protocol=protocol,
             method=method or "tnlpad",
             network=network,
-            device=where,
+            device=where.device,
             backbone=pretrained.identity,
             finetune=finetune,
             settings=pretrained.settings | given,
         )
-    kept = {"kept": "Finished runs are", "kept_of_interrupted": "Finished runs and the last checkpoint are"}
+    configs = [config for row in rows for config in row]
+    where = filling_gpu(where, jobs, configs)
+    kept = {"kept": "Finished runs are", "kept_of_interrupted": "Finished runs and checkpoints are"}
     with (
         used_folder(out, "--out") as folder,
         exit_codes(),
-        ending_early(**kept, if_diverged=" Leave that value out to compare the others."),
+        ending_early(**kept),
     ):
-        if own is not None and pretrained.backbone is not None and not finetune:
+        if own is not None and pretrained.backbone is not None and not finetune and not where.on_ray:
             with progress_reporter(quiet, samples=True) as reporter:
-                backbone_features(own, pretrained.backbone, device=where, cache=features, reporter=reporter)
-        with count_progress(quiet) as on_run:
-            tried = search.tune(
-                rows,
-                field,
-                folder,
-                own=own,
-                root=root,
-                weights=weights,
-                backbone=pretrained.backbone,
-                cache=features,
-                device=where,
-                on_run=on_run,
+                backbone_features(own, pretrained.backbone, device=where.device, cache=features, reporter=reporter)
+        source = None
+        if own is not None:
+            source = OwnData(
+                path=_absolute(data),
+                images=None if images is None else _absolute(images),
+                label=label,
+                text=text,
+                group=group,
+                id=id,
+                ignored=tuple(ignore or ()),
+                backbone=backbone,
+                network=given.get("network", network),
+                pixels=given_pixels(given),
+                weights=None if weights is None else _absolute(weights),
+                finetune=finetune,
+                cache=_absolute(features),
             )
+            keep_open(source, Opened(own, pretrained.backbone))
+        _finish(configs, where, source, weights)
+        # All runs are finished: this reads their numbers.
+        tried = search.tune(
+            rows,
+            field,
+            folder,
+            own=own,
+            root=root,
+            weights=weights,
+            backbone=pretrained.backbone,
+            cache=features,
+            device=where.device,
+        )
     judged = search.judged_by(rows[0][0])
     if as_json:
         print_json(search.document(tried, field, judged))
     else:
         _print_curve(tried, field, judged)
+
+
+def _absolute(path: Path | str) -> str:
+    return str(Path(path).absolute())  # a worker on another machine has another working directory
+
+
+def _finish(configs: "Sequence[RunConfig]", where: Where, own: "OwnData | None", weights: Path | None) -> None:
+    """Finish all runs; exit with code 1 if one fails, or 3 if data or records are the reason."""
+    from tnlpad.grid.grid import DiskFull, Failure
+    from tnlpad.grid.ray import RayUnavailable
+    from tnlpad.grid.reproduce import absent_datasets
+
+    if own is None and not where.on_ray and (absent := absent_datasets(configs, where.root)):
+        fail(" ".join(absent.values()), code=3)
+    failures: dict[str, Failure] = {}  # each error once
+    try:
+        with (
+            count_progress(where.quiet) as on_run,
+            running(configs, where, weights=weights, own=own, one_here=True) as ends,
+        ):
+            for done, ended in enumerate(ends, start=1):
+                on_run(done, len(configs))
+                if ended.failure is not None:
+                    named = replace(ended.failure, error=f"{ended.run_id}: {ended.failure.error}")
+                    failures.setdefault(ended.failure.error, named)
+    except (DiskFull, RayUnavailable) as error:
+        fail(str(error))
+    if failures:
+        first, *others = failures.values()
+        for failure in others:
+            say(str(failure))
+        bad_data = all(failure.bad_data for failure in failures.values())
+        advice = "" if bad_data else " Leave that value out to compare the others."
+        fail(f"{first}{advice}", code=3 if bad_data else 1)
 
 
 def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:

@@ -11,6 +11,7 @@ from tnlpad.grid.executors import execute
 from tnlpad.grid.grid import Failure, Result, failed, failure_of, result_of
 from tnlpad.paper.cells import SMOKE_SETTINGS
 from tnlpad.paper_figures import parameter_space, tsne
+from tnlpad.runs.config import RunConfig
 from tnlpad.types import ProtocolName
 
 Tell = Callable[[str], None]
@@ -26,9 +27,14 @@ class Variation:
 
 
 class ComputedFigure(NamedTuple):
-    """`check` raises ValueError if a variation is not possible; `compute` takes minutes or hours."""
+    """The functions that compute a figure.
+
+    `check` raises ValueError if a variation is not possible. `runs` returns each run with the epochs that it still
+    takes, for a folder, a variation, whether it is the small version, and a device. `compute` takes minutes or hours.
+    """
 
     check: Callable[[Variation, str], None]
+    runs: Callable[[Path, Variation, bool, str], list[tuple[RunConfig, int]]]
     compute: Callable[..., Any]
 
 
@@ -93,6 +99,12 @@ def _check_tsne(wanted: Variation, device: str) -> None:
     tsne.configurations(_shown(tsne.Shown(), wanted), device)
 
 
+def _tsne_runs(out: Path, wanted: Variation, smoke: bool, device: str) -> list[tuple[RunConfig, int]]:
+    shown = _shown(SMOKE_TSNE if smoke else tsne.Shown(), wanted)
+    configs = tsne.configurations(shown, device)
+    return [(config, 0 if tsne.has_features(out, config, shown.epochs) else max(shown.epochs)) for config in configs]
+
+
 def _tsne(out: Path, *, wanted: Variation, smoke: bool, root: Path | None, device: str, tell: Tell) -> None:
     shown = _shown(SMOKE_TSNE if smoke else tsne.Shown(), wanted)
     tsne.compute(out, shown, root=root, device=device, tell=tell)
@@ -109,12 +121,18 @@ def _check_parameter_space(wanted: Variation, device: str) -> None:
     parameter_space.configurations(settings=wanted.settings, seed=wanted.seed)
 
 
+def _parameter_space_runs(out: Path, wanted: Variation, smoke: bool, device: str) -> list[tuple[RunConfig, int]]:
+    configs = parameter_space.configurations(settings=wanted.settings, seed=wanted.seed)
+    there = parameter_space.is_there(out, configs)
+    return [(config, 0 if there else config.epochs) for config in configs.values()]
+
+
 def _parameter_space(out: Path, *, wanted: Variation, smoke: bool, root: Path | None, device: str, tell: Tell) -> None:
     tell("parameter_space: two weights, and digits")
     parameter_space.compute(out, root=root, device=device, settings=wanted.settings, seed=wanted.seed)
 
 
 COMPUTED = {
-    "tsne": ComputedFigure(_check_tsne, _tsne),
-    "parameter_space": ComputedFigure(_check_parameter_space, _parameter_space),
+    "tsne": ComputedFigure(_check_tsne, _tsne_runs, _tsne),
+    "parameter_space": ComputedFigure(_check_parameter_space, _parameter_space_runs, _parameter_space),
 }

@@ -17,8 +17,10 @@ from tnlpad.atomic_files import is_disk_full
 from tnlpad.errors import DataError
 from tnlpad.grid.estimate import seconds_per_epoch
 from tnlpad.grid.executors import Outcome
+from tnlpad.grid.own_data import OwnData, open_own
 from tnlpad.records.store import RecordError, RunFolder, RunInUse, finished_summary
 from tnlpad.runs.config import RunConfig, from_json
+from tnlpad.runs.recipes import scoring_interval
 from tnlpad.training.loop import Diverged
 
 State = Literal["done", "running", "begun", "missing", "damaged"]
@@ -62,10 +64,11 @@ class DiskFull(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """An error message, and the file of the traceback if it is a bug."""
+    """An error message, the file of the traceback if it is a bug, and whether data or records are the reason."""
 
     error: str
     traceback: Path | None = None
+    bad_data: bool = False
 
     def __str__(self) -> str:
         return self.error if self.traceback is None else f"{self.error} (traceback: {self.traceback})"
@@ -91,6 +94,8 @@ class Job(NamedTuple):
     out: str
     root: str | None
     device: str
+    weights: str | None = None
+    own: OwnData | None = None
 
 
 class Result(NamedTuple):
@@ -99,6 +104,7 @@ class Result(NamedTuple):
     state: Literal["done", "busy", "failed", "disk full"]
     error: str | None = None
     traceback: str | None = None  # of an unexpected error
+    bad_data: bool = False  # whether data or records are the reason of a failure
     test_accuracy: float | None = None
     seconds: float | None = None
 
@@ -113,6 +119,8 @@ def run_grid(
     execute: Executor,
     root: Path | None = None,
     device: str = "cpu",
+    weights: Path | None = None,
+    own: OwnData | None = None,
     on_wait: Callable[[int], None] | None = None,
 ) -> Generator[Ended, None, None]:
     """Finish all runs and yield the result of each once; raises `DiskFull` if the disk is full.
@@ -123,21 +131,24 @@ def run_grid(
         execute: Where to run them, such as `executors.execute` with its number of workers.
         root: Folder of datasets.
         device: Device to train on.
+        weights: File of pretrained weights, if it is not in the folder of datasets.
+        own: The user's own data, if the runs are on them.
         on_wait: Called with the number of runs left when other processes have all of them.
     """
     left = {config.run_id: config for config in configs}
     # Absolute paths: a worker on another machine has another working directory.
-    folder, datasets = str(out.absolute()), str(root.absolute()) if root is not None else None
+    folder = str(out.absolute())
+    datasets, file = (str(path.absolute()) if path is not None else None for path in (root, weights))
     while left:
         ready: list[Job] = []
         waiting = True
         for run_id, config in list(left.items()):
             status = run_status(run_id, out)
             if status.state in ("done", "damaged"):
-                failure = Failure(error=status.problem) if status.problem is not None else None
+                failure = Failure(error=status.problem, bad_data=True) if status.problem is not None else None
                 yield Ended(run_id=run_id, config=left.pop(run_id), failure=failure)
             elif status.state != "running":
-                ready.append(Job(run_id, config.to_json(), folder, datasets, device))
+                ready.append(Job(run_id, config.to_json(), folder, datasets, device, file, own))
         if ready:
             with closing(execute(run_job, ready)) as outcomes:
                 for outcome in outcomes:
@@ -182,7 +193,7 @@ def failure_of(result: Result, save: Callable[[str], Path]) -> Failure | None:
     if result.traceback is not None:
         with suppress(OSError, RecordError):
             path = save(result.traceback)
-    return Failure(error=result.error, traceback=path)
+    return Failure(error=result.error, traceback=path, bad_data=result.bad_data)
 
 
 # In a worker ----------------------------------------------------------------------------------------------------------
@@ -199,14 +210,22 @@ def run_job(job: Job) -> Result:
     try:
         if RunFolder(job_folder(job)).in_use:  # checked before reading data
             return Result("busy")
+        config = from_json(job.config)
+        own, backbone = open_own(job.own) if job.own is not None else (None, None)
         folder = run(
-            from_json(job.config),
+            config,
             Path(job.out),
+            own=own,
             root=Path(job.root) if job.root is not None else None,
+            weights=Path(job.weights) if job.weights is not None else None,
+            backbone=backbone,
+            cache=Path(job.own.cache) if job.own is not None else None,
             device=job.device,
             checkpoint_every_seconds=CHECKPOINT_SECONDS,
+            # As `tnlpad train` does, so that it finds runs on own data complete.
+            scoring_interval=None if own is None else scoring_interval(config.epochs),
         )
-        accuracy = float(folder.summary()["chosen"]["test_accuracy"])
+        accuracy = folder.summary()["chosen"]["test_accuracy"]  # None for own data without a test part
     except RunInUse:
         return Result("busy")
     except Exception as error:
@@ -226,8 +245,12 @@ def failed(error: Exception, *, expected: bool = True) -> Result:
         return Result("disk full", error=str(error))
     if not isinstance(error, EXPECTED):
         raise error
-    message = str(error) or type(error).__name__
-    return Result("failed", error=message, traceback=None if expected else traceback.format_exc())
+    return Result(
+        "failed",
+        error=str(error) or type(error).__name__,
+        traceback=None if expected else traceback.format_exc(),
+        bad_data=isinstance(error, (DataError, RecordError)),
+    )
 
 
 def job_folder(job: Job) -> Path:

@@ -14,7 +14,7 @@ from tnlpad.data.catalogue import find
 from tnlpad.data.datasets import require_layout
 from tnlpad.data.files import default_root
 from tnlpad.errors import DataError
-from tnlpad.grid.computed_figures import COMPUTED
+from tnlpad.grid.computed_figures import COMPUTED, Variation
 from tnlpad.grid.estimate import KnownFrom, Pace, paces, seconds_left
 from tnlpad.grid.grid import RunStatus, State, run_status
 from tnlpad.methods import METHODS
@@ -45,7 +45,6 @@ TITLES = {
     SMOKE: SMOKE_TITLE,
     EVERYTHING: "Every table and figure of the paper",
 }
-UNFINISHED: tuple[State, ...] = ("running", "begun", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,13 +178,13 @@ def plan_status(
         for each in planned
     }
     pace: Pace = {}
-    if any(status.state in UNFINISHED for status in found.values()):
+    if any(status.state != "done" for status in found.values()):
         spent = [(each.config, found[each.run_id].seconds_per_epoch) for each in planned]
         pace = paces(out, spent, read=found.keys())
     statuses = []
     for each in planned:
         status, left, source = found[each.run_id], None, None
-        if status.state in UNFINISHED:
+        if status.state != "done":
             left, source = seconds_left(each.config, status.epochs, pace, device, at_once)
         statuses.append(
             PlannedStatus(
@@ -195,8 +194,42 @@ def plan_status(
     return statuses
 
 
+def figure_status(name: str, out: Path, wanted: Variation, *, smoke: bool, device: str) -> list[PlannedStatus]:
+    """Return the state of the runs of a computed figure, which may end before their last epoch.
+
+    Args:
+        name: One of `COMPUTED`.
+        out: Folder of all runs.
+        wanted: The variation to compute.
+        smoke: Whether it is the small version on digits.
+        device: Device of the runs.
+    """
+    pace = paces(out, (), read=())
+    statuses = []
+    for config, epochs in COMPUTED[name].runs(out, wanted, smoke, device):
+        curve = Curve(
+            figure=name,
+            panel=f"{config.dataset}/{noise_name(config.noise)}",
+            label=config.method,
+            dataset=config.dataset,
+            noise=config.noise,
+            method=config.method,
+            network=config.network,
+        )
+        left, source = seconds_left(config, config.epochs - epochs, pace, device) if epochs else (None, None)
+        statuses.append(
+            PlannedStatus(
+                planned=_planned([curve], config.seed, config),
+                state="missing" if epochs else "done",
+                seconds_left=left,
+                known_from=source,
+            )
+        )
+    return statuses
+
+
 def left_to_run(statuses: Iterable[PlannedStatus]) -> list[RunConfig]:
-    """Return the unfinished runs in order, and damaged ones, whose problem the grid reports."""
+    """Return the unfinished and the damaged runs, in order; the grid reports the problem of the latter."""
     return [each.planned.config for each in statuses if each.state != "done"]
 
 

@@ -96,7 +96,7 @@ def compute(
     """
     configs = configurations(settings=settings, seed=seed)
     path = out / f"{NAME}.json"
-    if not _is_there(path, problem, configs):
+    if not is_there(out, configs, problem):
         document = {
             "kind": NAME,
             "two_weights": two_weights(problem),
@@ -107,10 +107,10 @@ def compute(
     return path
 
 
-def _is_there(path: Path, problem: Problem, configs: Mapping[str, RunConfig]) -> bool:
-    """Whether the file can be read and belongs to this problem and these runs."""
+def is_there(out: Path, configs: Mapping[str, RunConfig], problem: Problem = Problem()) -> bool:
+    """Whether the file can be read and belongs to these runs and this problem."""
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads((out / f"{NAME}.json").read_bytes())
         known = (found["two_weights"]["problem"], found["real_run"]["commands"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -187,6 +187,12 @@ def _missed(folder: RunFolder, files: dict[int, Path]) -> bool:
     return any(epoch <= done and not file.exists() for epoch, file in files.items())
 
 
+def has_features(out: Path, config: RunConfig, epochs: Sequence[int]) -> bool:
+    """Whether the features of all these epochs of a run are saved."""
+    folder = RunFolder(out / NAME / config.run_id)
+    return all(features_file(folder, epoch).exists() for epoch in epochs)
+
+
 def features_file(folder: RunFolder, epoch: int) -> Path:
     """Return the file of a run's features of an epoch."""
     return folder.path / f"features-{epoch}.npz"

@@ -1,0 +1,65 @@
+"""The user's own data as workers get them: the words that open them, since the data themselves may be large."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from tnlpad.data.own import OwnDataset, open_dataset
+from tnlpad.runs.choose_backbone import AnyBackbone, choose_backbone
+
+
+class OwnData(NamedTuple):
+    """Options of `open_dataset` and `choose_backbone`, as plain data; `cache` is the folder of computed features."""
+
+    path: str
+    images: str | None
+    label: str | None
+    text: str | None
+    group: str | None
+    id: str | None
+    ignored: tuple[str, ...]
+    backbone: str
+    network: str | None
+    pixels: int | None
+    weights: str | None
+    finetune: bool
+    cache: str
+
+
+class Opened(NamedTuple):
+    """The data, and the pretrained network for them."""
+
+    own: OwnDataset
+    backbone: AnyBackbone | None
+
+
+_opened: dict[OwnData, Opened] = {}  # in this process: a worker opens its data once for all its runs
+
+
+def keep_open(source: OwnData, opened: Opened) -> None:
+    """Let `open_own` in this process return data that are open already."""
+    _opened.clear()
+    _opened[source] = opened
+
+
+def open_own(source: OwnData) -> Opened:
+    """Return the data, opened once in each process."""
+    if source not in _opened:
+        own = open_dataset(
+            source.path,
+            images=source.images,
+            label=source.label,
+            text=source.text,
+            group=source.group,
+            id=source.id,
+            ignored=source.ignored,
+        )
+        chosen = choose_backbone(
+            source.backbone,
+            own,
+            network=source.network,
+            pixels=source.pixels,
+            weights=Path(source.weights) if source.weights is not None else None,
+            finetune=source.finetune,
+        )
+        keep_open(source, Opened(own, chosen.backbone))
+    return _opened[source]
