@@ -3,6 +3,7 @@
 import { canUndo } from "./decisions.js";
 import { bdi, byId, counted, grouped, make } from "./dom.js";
 import { GONE, unsent } from "./outbox.js";
+import { openTab } from "./panel.js";
 import { on, state } from "./state.js";
 
 const SAVING_MS = 400;  // shorter waits are not worth a word
@@ -17,6 +18,9 @@ export function start() {
   on("decided", () => { byId("undo").disabled = !canUndo(); });
   on("refused", ({ message }) => { byId("alarm").hidden = false; byId("alarm").textContent = `A decision was not stored. ${message}`; });
   showSaved(unsent());
+  byId("caution").hidden = !state.about.caution;
+  byId("caution").title = state.about.caution ?? "";
+  byId("caution").addEventListener("click", () => openTab("about"));
 }
 
 function content() {

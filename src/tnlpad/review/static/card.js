@@ -1,7 +1,7 @@
 // One card of the list: the sample, the buttons to decide with, and what is known about it.
 
 import { described, picture } from "./content.js";
-import { byId } from "./dom.js";
+import { breakable, byId } from "./dom.js";
 import { sampleAt } from "./samples.js";
 import { isBlind } from "./selection.js";
 import { className, decisionOf, hasConfidence, isDecided, percentWrong, state, wordsOf } from "./state.js";
@@ -15,7 +15,7 @@ export function newCard(at, place, total) {
   for (const [choice, name] of [["given", given], ["suggested", suggested]]) {
     const button = buttonOf(card, choice);
     button.title = name;
-    button.querySelector("bdi").textContent = name;
+    button.querySelector("bdi").replaceChildren(...breakable(name));
   }
   showDetails(card);
   return card;
@@ -34,8 +34,9 @@ export function showDetails(card) {
   if (sample) {
     for (const each of shown.querySelectorAll(":scope > :not(img, .none)")) each.remove();
     shown.append(...described(sample, blind));
+    for (const each of shown.querySelectorAll(".text")) each.classList.toggle("cut", each.scrollHeight > each.clientHeight);
     const name = card.querySelector(".name");
-    name.textContent = sample.id;
+    name.textContent = /^\d+$/.test(sample.id) ? `id ${sample.id}` : sample.id;
     name.title = sample.path ?? sample.id;
   }
   card.querySelector(".why").textContent = blind ? "" : sample?.why ?? "";

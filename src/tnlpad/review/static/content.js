@@ -29,7 +29,7 @@ export function textOf(sample, blind) {
 }
 
 export function numbersTable(numbers, blind) {
-  const cell = (value, name) => make("td", { class: name }, number(value));
+  const cell = (value, name) => make("td", { class: name }, shortNumber(value));
   const head = make("tr", {}, ...["column", "here"].map(each => make("th", { scope: "col" }, each)));
   if (!blind) head.append(...["given", "suggested"].map(each => make("th", { scope: "col", class: each }, each)));
   const rows = numbers.map(([column, value, given, suggested]) => {
@@ -56,8 +56,8 @@ export function described(sample, blind) {
   return parts;
 }
 
-function number(value) {
+export function shortNumber(value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value !== "number") return bdi(String(value));
+  if (typeof value !== "number") return String(value);
   return Math.abs(value) < 1000 ? String(Number(value.toPrecision(3))) : Math.round(value).toLocaleString("en-US");
 }

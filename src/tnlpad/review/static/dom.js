@@ -13,6 +13,9 @@ export function make(tag, attributes = {}, ...children) {
 
 export const bdi = text => make("bdi", {}, text);
 
+// A name that may be broken after a sign between its words.
+export const breakable = name => name.split(/(?<=[_/.-])/).flatMap(part => [part, make("wbr")]);
+
 export const button = (text, action, attributes = {}) => {
   const made = make("button", { type: "button", ...attributes }, text);
   made.addEventListener("click", action);

@@ -36,7 +36,7 @@ export async function load() {
 
 function head() {
   if (!state.groups.length) return [make("p", {}, "No near duplicates have different labels.")];
-  const said = `${counted(state.groups.length, "group")} of near duplicates with different labels. At most one label of a group is right.`;
+  const said = `${counted(state.groups.length, "group")} of near duplicates with different labels. These labels contradict each other.`;
   return [make("p", {}, said), button("Show all in the list", () => setFilter({ show: "duplicates" }))];
 }
 

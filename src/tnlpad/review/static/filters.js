@@ -10,8 +10,8 @@ const LONGEST_NAME = 40;
 const TYPING_MS = 250;
 const NUMBERS = ["given", "suggested", "low", "high"];
 const OPTIONS = {
-  sort: [["suspicion", "most suspicious first"], ["confident", "most likely wrong first"], ["doubtful", "least likely wrong first"],
-    ["given", "by given class"], ["suggested", "by suggested class"], ["row", "by row of the data"], ["random", "at random"]],
+  sort: [["suspicion", "most suspicious"], ["confident", "most likely wrong"], ["doubtful", "least likely wrong"],
+    ["given", "given class"], ["suggested", "suggested class"], ["row", "row of the data"], ["random", "random"]],
   decision: [["any", "any"], ["undecided", "undecided"], ["decided", "decided"], ["given", "given is right"],
     ["suggested", "suggested is right"], ["other", "other class"], ["unsure", "not sure"], ["exclude", "excluded"]],
   part: [["any", "any"], ["training", "training"], ["held out", "held out"]],
@@ -25,6 +25,7 @@ export function start() {
     byId(id).replaceChildren(...options.map(([value, text]) => option(value, text)));
   }
   for (const id of ["given", "suggested"]) fillClasses(id);
+  if (!hasConfidence()) for (const name of ["confident", "doubtful"]) byId("sort").querySelector(`[value=${name}]`).remove();
   byId("range").hidden = !hasConfidence();
   fillShow();
   Object.assign(filter, DEFAULTS, { show: state.about.suspects && !state.about.caution ? "suspects" : "all" }, fromAddress());
@@ -99,9 +100,9 @@ function count() {
 }
 
 function fillShow() {
-  const options = [["all", `all samples (${grouped(state.n)})`], ["suspects", `more likely wrong than right (${grouped(state.about.suspects)})`]];
-  if (state.audit.positions.length) options.push(["audit", `random sample of the audit (${grouped(state.audit.positions.length)})`]);
-  if (state.groups.length) options.push(["duplicates", `near duplicates, different labels (${grouped(new Set(state.groups.flat()).size)})`]);
+  const options = [["all", `all samples (${grouped(state.n)})`], ["suspects", `suspects (${grouped(state.about.suspects)})`]];
+  if (state.audit.positions.length) options.push(["audit", `random sample (audit) (${grouped(state.audit.positions.length)})`]);
+  if (state.groups.length) options.push(["duplicates", `near duplicates (${grouped(new Set(state.groups.flat()).size)})`]);
   if (chosen.positions.length) options.push(["chosen", `${chosen.title} (${grouped(chosen.positions.length)})`]);
   byId("show").replaceChildren(...options.map(([value, text]) => option(value, text)));
   byId("show").value = filter.show;

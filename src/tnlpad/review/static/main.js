@@ -21,6 +21,7 @@ async function start() {
   document.body.dataset.kind = state.about.pictures ? "pictures" : state.about.kind === "text" ? "text" : "numbers";
   if (state.about.audit?.drawn) await audit.refresh();
   for (const part of [about, chooser, panel, list, filters, sample, pairs, map, duplicates, audit, keys]) part.start();
+  if (state.about.caution && !panel.isNarrow()) panel.openTab("about");
   takeOver();
   await filters.setFilter({});
   byId("undo").addEventListener("click", undoLast);

@@ -17,7 +17,7 @@ function show(scope) {
   isMade = true;
   const count = scope === "suspects" ? state.about.suspects : state.n;
   const labels = frequent(count), counts = counted(labels, count);
-  const select = make("select", {}, option("suspects", "more likely wrong than right"), option("all", "all samples"));
+  const select = make("select", {}, option("suspects", "suspects"), option("all", "all samples"));
   select.value = scope;
   select.addEventListener("change", () => { show(select.value); tab.querySelector("select").focus(); });
   tab.replaceChildren(

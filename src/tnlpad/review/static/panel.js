@@ -25,6 +25,7 @@ export function start() {
   narrow.addEventListener("change", closePanel);
 }
 
+export const isNarrow = () => narrow.matches;
 export const isShown = id => !byId(id).hidden && (!narrow.matches || panel.classList.contains("open"));
 
 export function openTab(id) {

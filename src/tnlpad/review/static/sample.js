@@ -1,6 +1,6 @@
 // The tab about the current sample: large, with samples that are surely right as a reference, and near duplicates.
 
-import { described, picture } from "./content.js";
+import { described, picture, shortNumber } from "./content.js";
 import { bdi, byId, button, make } from "./dom.js";
 import { showChosen } from "./filters.js";
 import { currentAt } from "./list.js";
@@ -10,6 +10,7 @@ import { isBlind } from "./selection.js";
 import { className, decisionOf, hasConfidence, on, percentWrong, state, wordsOf } from "./state.js";
 
 const REFERENCES = 6;
+const MOST_COLUMNS = 3;  // of other rows beside a row
 const SIDES = ["given", "suggested"];
 const REST_MS = 120;
 const tab = byId("sample");
@@ -67,7 +68,9 @@ async function referenceSection(at, label, positions) {
   const side = label === state.given[at] ? "given" : "suggested";
   const head = make("h3", {}, `surely right: `, make("span", { class: side }, bdi(className(label))));
   const none = make("p", { class: "soft" }, "No other sample has this label.");
-  return make("section", { class: "references" }, head, positions.length ? await strip(positions) : none);
+  if (!positions.length) return make("section", { class: "references" }, head, none);
+  const isTable = !state.about.pictures && state.about.kind !== "text";
+  return make("section", { class: "references" }, head, isTable ? await compared(at, positions) : await strip(positions));
 }
 
 async function duplicatesOf(group) {
@@ -86,6 +89,17 @@ export async function strip(positions, withLabels = false) {
     return figure;
   }));
 }
+
+// The columns of a row beside those of others.
+async function compared(at, positions) {
+  const [here, ...others] = (await loadSamples([at, ...positions.slice(0, MOST_COLUMNS)])).map(valuesOf);
+  const rows = [...here].map(([column, value]) => make("tr", {}, make("th", { scope: "row", title: column }, bdi(column)),
+    ...[value, ...others.map(each => each.get(column) ?? "")].map(each => make("td", { title: each }, bdi(each)))));
+  const head = make("tr", {}, ...["column", "here", ...others.map(() => "right")].map(each => make("th", { scope: "col" }, each)));
+  return make("table", { class: "numbers" }, make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+const valuesOf = sample => new Map(sample.values.length ? sample.values : sample.numbers.map(([column, value]) => [column, shortNumber(value)]));
 
 function brief(sample) {
   if (sample.text !== null) return [make("p", { class: "text" }, bdi(sample.text))];
