@@ -260,6 +260,9 @@ def test_names_are_text_and_fit(browser, run, width, colours):
         names = set(page.run("[...document.querySelectorAll('.labels bdi')].map(each => each.textContent)"))
         assert names > {"other…"}
         assert names - {"other…"} <= set(NAMES)
+        cards = page.run("[...document.querySelectorAll('.card')].map(each => [each.ariaPosInSet, each.ariaSetSize])")
+        assert 0 < len(cards) < SAMPLES  # only those in view
+        assert cards == [[str(place), str(SAMPLES)] for place in range(1, len(cards) + 1)]
         pictures = "[...document.images].filter(each => each.src)"
         assert page.until(f"{pictures}.length && {pictures}.every(each => each.naturalWidth)")
         assert page.run(f"{pictures}.every(each => new URL(each.src).pathname.includes('/picture/'))")
@@ -274,4 +277,26 @@ def test_names_are_text_and_fit(browser, run, width, colours):
                 "Math.min(...[...document.querySelectorAll('.labels button')].map(each => each.offsetHeight))"
             )
             assert smallest >= 44
+        assert page.complaints == []
+
+
+def test_texts_have_their_evidence_marked(browser, tmp_path):
+    rows = [
+        ("Ruby \U0001f600 <b>winner</b>" if label else "lunch at noon") + f" {k}" for k in range(30) for label in (0, 1)
+    ]
+    labels = [("ham", "spam")[(k + (k in (4, 9))) % 2] for k in range(60)]
+    with open(tmp_path / "texts.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *zip(rows, labels, strict=True)])
+    own_run(tmp_path / "run", tmp_path / "texts.csv", truth=[k % 2 for k in range(60)])
+    with served(tmp_path / "run") as client, opened(browser, client.review.address) as page:
+        marks = page.run(
+            f"[...{CURRENT}.querySelectorAll('mark')].map(each => [each.className, each.textContent,"
+            " getComputedStyle(each).textDecorationStyle])"
+        )
+        given, suggested = current(page)[1:]
+        words = {"spam": {"Ruby", "b", "winner"}, "ham": {"lunch", "at", "noon"}}
+        assert {given, suggested} == {"ham", "spam"}
+        assert marks
+        assert {tuple(each[::2]) for each in marks} == {("for-suggested", "solid")}
+        assert {each[1] for each in marks} <= words[suggested]
         assert page.complaints == []

@@ -8,7 +8,8 @@ import { emit, isDecided, on } from "./state.js";
 
 const GAP = 12;
 const ROWS_AROUND = 1;
-const REST_MS = 60;  // cards that are passed more quickly load nothing
+const FILL_MS = 70;  // cards that are passed more quickly load nothing
+const RETRY_MS = 2000;
 
 const layer = byId("list"), scroller = byId("scroller"), size = byId("card-size");
 const scroll = new Scroll(scroller);
@@ -16,7 +17,7 @@ const cards = new Map();  // by place in the list
 let order = new Uint32Array(0);
 let columns = 1, width = 0, rowHeight = 1;
 let current = -1;         // place of the focused card
-let frame = 0, rest = 0;
+let frame = 0, filling = 0, filledTop = 0;
 
 export const shownOrder = () => order;
 export const columnCount = () => columns;
@@ -141,8 +142,7 @@ function render() {
     const card = cards.get(place);
     if (card) next = card.nextElementSibling; else layer.insertBefore(added(place), next);
   }
-  clearTimeout(rest);
-  rest = setTimeout(fill, REST_MS);
+  filling ||= setTimeout(fill, FILL_MS);
 }
 
 function added(place) {
@@ -154,9 +154,13 @@ function added(place) {
   return card;
 }
 
-// Load what the cards show, once the list is at rest.
+// Load what the cards show, unless the list is scrolled by more than a screen at a time.
 async function fill() {
-  if (scroll.settle()) for (const [place, card] of cards) position(card, place);
+  const moved = Math.abs(scroll.top - filledTop);
+  filledTop = scroll.top;
+  filling = moved ? setTimeout(fill, FILL_MS) : 0;
+  if (moved > scroll.view) return;
+  if (!moved && scroll.settle()) for (const [place, card] of cards) position(card, place);
   const filled = [...cards.values()];
   filled.forEach(showPicture);
   layer.setAttribute("aria-busy", "true");
@@ -164,7 +168,7 @@ async function fill() {
   try {
     await loadSamples(missing.map(card => Number(card.dataset.at)));
   } catch {
-    rest = setTimeout(fill, 2000);
+    filling ||= setTimeout(fill, RETRY_MS);
     return;
   }
   for (const card of missing) {
