@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "paper_figures": PARTS | {"runs"},
     "grid": PARTS | {"runs", "paper_figures"},
     "suspects": SHARED | {"records", "data"},
-    "review": SHARED | {"records", "data", "suspects"},
+    "review": SHARED | {"records", "data", "features", "suspects"},
     "report": {"records", "paper", "atomic_files"},
     "integrations": {"core", "records", "training", "runs", "suspects"},
     "fitting": SHARED | {"records", "data", "features", "runs", "suspects", "networks", "training"},

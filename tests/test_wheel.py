@@ -46,6 +46,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert "tnlpad/py.typed" in names
     assert "tnlpad/data/catalogue.toml" in names
     assert any(name.endswith(".j2") for name in names)
+    assert "tnlpad/review/static/index.html" in names
     assert not [name for name in names if name.endswith((".pyc", ".ipynb"))]
 
 

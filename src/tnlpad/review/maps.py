@@ -1,30 +1,41 @@
 """A map of the samples: two coordinates each, so that samples that look alike to the model lie together.
 
-Rows of numbers are mapped by their standardised columns. All other samples are mapped by the logarithms of their mean
-or out-of-fold probabilities, less the mean of each row, which are logits. PCA gives the two directions of the largest
-variance. UMAP is offered if the package is installed.
+Two blocks of columns are joined, each scaled to the same variance:
+
+- the logits: logarithms of the mean or out-of-fold probabilities, less the mean of each row;
+- the features that the run was trained on, if they are cheap to compute: columns of numbers, encoded texts and tables.
+  Otherwise how each label was learnt: the statistics of its margins and losses.
+
+With many classes, the logits have most to say. With two, they are a line, and the other block spreads it out. PCA gives
+the two directions of the largest variance. UMAP is offered if the package is installed. The axes are compressed towards
+the edges, so that a few extreme samples do not press all others together.
 """
 
 import importlib.util
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.suspects.evidence import Floats
 from tnlpad.suspects.listing import RankedRun
+from tnlpad.types import Index
 
 if TYPE_CHECKING:
-    from tnlpad.data.own import OwnDataset
+    from tnlpad.review.samples import Samples
 
 MapKind = Literal["pca", "umap"]
+Rows = Callable[[Index], NDArray[Any]]  # positions → samples × columns
 MIN_PROBABILITY = 1e-4  # smaller ones differ by chance
+MAX_ENCODED = 50_000  # texts and rows of a table; more would take minutes
+MAX_FITTED = 5000  # samples that the directions are fitted to
 MAX_COLUMNS = 256  # more are projected at random first
-UMAP_COLUMNS = 30
-EDGE_SHARE = 0.005  # of the samples on each side that are moved to the edge of the map
-ROWS_AT_ONCE = 8192
-Rows = Callable[[int, int], NDArray[np.floating]]  # samples from one position to another × columns
+BLOCK_COMPONENTS = 16
+ROWS_AT_ONCE = 4096
+STATISTICS = ("margin_", "loss_", "agreed_", "forgotten_")
+NEGLIGIBLE = 1e-6  # spread of an axis against the first
+ENCODER_FOLDER = "encoder"  # in the run's folder
 
 
 def map_kinds() -> list[MapKind]:
@@ -32,69 +43,105 @@ def map_kinds() -> list[MapKind]:
     return ["pca", "umap"] if importlib.util.find_spec("umap") is not None else ["pca"]
 
 
-def make_map(run: RankedRun, data: "OwnDataset | None", kind: MapKind) -> NDArray[np.float32]:
-    """Return the coordinates of all samples by position, 2 × samples, from −1 to 1.
-
-    Args:
-        run: The run.
-        data: Its own data, if they have columns of numbers.
-        kind: A kind of `map_kinds`.
-    """
-    rows, samples = _rows(run, data), len(run.ranking.order)
+def make_map(samples: "Samples", kind: MapKind) -> NDArray[np.float32]:
+    """Return the coordinates of all samples by position, 2 × samples, from −1 to 1."""
+    run, count = samples.run, len(samples)
+    other = _features(samples) or _statistics(run)
+    blocks = [_block(rows, count) for rows in (_logits(run), other) if rows is not None]
+    joined = np.concatenate(blocks, axis=1)
     if kind == "pca":
-        return _scaled(principal_components(rows, samples, 2))
+        return _scaled(principal_components(lambda at: joined[at], count, 2))
     import umap  # type: ignore[import-not-found, unused-ignore]
 
-    reduced = principal_components(rows, samples, UMAP_COLUMNS).astype(np.float32)
-    return _scaled(umap.UMAP(n_components=2, random_state=1).fit_transform(reduced))
+    return _scaled(umap.UMAP(n_components=2, random_state=1).fit_transform(joined))
 
 
-def _rows(run: RankedRun, data: "OwnDataset | None") -> Rows:
-    order = run.ranking.order
-    if data is None or data.features is None:
-        return lambda start, end: _logits(np.asarray(run.scores.probabilities[order[start:end]], dtype=np.float64))
-    features = data.features
-    place_of = {name: place for place, name in enumerate(data.ids)}
-    places = np.array([place_of[run.names.ids[row]] for row in order.tolist()], dtype=np.int64)
-    mean, spread = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
-    spread[spread == 0] = 1
-    return lambda start, end: (features[places[start:end]] - mean) / spread
+def _logits(run: RankedRun) -> Rows:
+    def rows(at: Index) -> Floats:
+        probabilities = np.asarray(run.scores.probabilities[run.ranking.order[at]], dtype=np.float64)
+        logs: Floats = np.log(np.maximum(probabilities, MIN_PROBABILITY))
+        logs -= logs.mean(1, keepdims=True)
+        return logs
+
+    return rows
 
 
-def _logits(probabilities: Floats) -> Floats:
-    logs: Floats = np.log(np.maximum(probabilities, MIN_PROBABILITY))
-    logs -= logs.mean(1, keepdims=True)
-    return logs
+def _statistics(run: RankedRun) -> Rows | None:
+    names = [name for name in run.scores.columns if name.startswith(STATISTICS)]
+    return _standardised(lambda at: _columns(run, names, at), len(run.ranking.order)) if names else None
 
 
-def principal_components(rows: Rows, samples: int, count: int) -> Floats:
-    """Return samples × at most `count` principal components, with a few rows in memory at a time."""
+def _columns(run: RankedRun, names: list[str], at: Index) -> Floats:
+    rows = run.ranking.order[at]
+    columns = [np.asarray(run.scores.columns[name][rows], dtype=np.float64) for name in names]
+    return np.nan_to_num(np.stack(columns, axis=1))
 
-    def chunks() -> Iterator[NDArray[np.floating]]:
-        for start in range(0, samples, ROWS_AT_ONCE):
-            chunk = rows(start, min(start + ROWS_AT_ONCE, samples))
-            yield chunk if projection is None else chunk @ projection
 
-    width = rows(0, 1).shape[1]
+def _features(samples: "Samples") -> Rows | None:
+    """Return the features that the run was trained on; None if they are not there, or take long."""
+    from tnlpad.features.encoder import load_encoder
+
+    encoder = samples.run.folder.path / ENCODER_FOLDER
+    if samples.kind == "features" and (data := samples.data()) is not None and data.features is not None:
+        features, places = data.features, samples.places(data)
+        return _standardised(lambda at: features[places[at]], len(samples))
+    if len(samples) > MAX_ENCODED or not encoder.exists():
+        return None
+    transform: Callable[[Any], NDArray[np.float32]] = load_encoder(encoder).transform
+    if samples.kind == "text" and (texts := samples.texts()) is not None:
+        return lambda at: transform([texts[int(each)] for each in at])
+    if samples.kind == "table" and (data := samples.data()) is not None and data.table is not None:
+        table, places = data.table, samples.places(data)
+        return lambda at: transform(table.take(places[at]))
+    return None
+
+
+def _standardised(rows: Rows, count: int) -> Rows:
+    some = rows(_spread_out(count)).astype(np.float64)
+    mean, deviation = some.mean(0), some.std(0)
+    deviation[deviation == 0] = 1
+    return lambda at: (rows(at) - mean) / deviation
+
+
+def _block(rows: Rows, count: int) -> NDArray[np.float32]:
+    """Return the first components of a block, with a total variance of 1."""
+    components = principal_components(rows, count, BLOCK_COMPONENTS)
+    total = float(np.sqrt(components.var(0).sum()))
+    return (components / (total or 1.0)).astype(np.float32)
+
+
+def principal_components(rows: Rows, count: int, wanted: int) -> Floats:
+    """Return samples × at most `wanted` principal components, with a few rows in memory at a time."""
+    fitted = rows(_spread_out(count)).astype(np.float64)
     projection = None
-    if width > MAX_COLUMNS:
-        projection = np.random.default_rng(1).normal(size=(width, MAX_COLUMNS)) / np.sqrt(MAX_COLUMNS)
-    total = sum(chunk.sum(0) for chunk in chunks())
-    mean = total / samples
-    covariance = sum((chunk - mean).T @ (chunk - mean) for chunk in chunks())
-    _, directions = np.linalg.eigh(np.asarray(covariance))
-    directions = directions[:, ::-1][:, :count]
+    if fitted.shape[1] > MAX_COLUMNS:
+        projection = np.random.default_rng(1).normal(size=(fitted.shape[1], MAX_COLUMNS)) / np.sqrt(MAX_COLUMNS)
+        fitted = fitted @ projection
+    mean = fitted.mean(0)
+    _, directions = np.linalg.eigh((fitted - mean).T @ (fitted - mean))
+    directions = directions[:, ::-1][:, :wanted]
     # The sign of a direction is arbitrary: its largest part is positive, so that the map is the same every time.
     largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], 0)
     directions = directions * np.where(largest < 0, -1, 1)
-    return np.concatenate([(chunk - mean) @ directions for chunk in chunks()])
+    components = np.empty((count, directions.shape[1]))
+    for start in range(0, count, ROWS_AT_ONCE):
+        at = np.arange(start, min(start + ROWS_AT_ONCE, count))
+        chunk = rows(at) if projection is None else rows(at) @ projection
+        components[at] = (chunk - mean) @ directions
+    return components
 
 
-def _scaled(points: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Return the two columns from −1 to 1; a missing one is 0."""
+def _spread_out(count: int) -> Index:
+    """Return at most `MAX_FITTED` positions, from the first to the last."""
+    return np.linspace(0, count - 1, min(count, MAX_FITTED)).round().astype(np.int64)
+
+
+def _scaled(points: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the two columns from −1 to 1, compressed towards the edges; a missing one is 0."""
     scaled = np.zeros((2, len(points)), dtype=np.float32)
-    for axis, column in enumerate(points.T[:2]):
-        low, high = np.quantile(column, [EDGE_SHARE, 1 - EDGE_SHARE])
-        if high > low:
-            scaled[axis] = np.clip(2 * (column - low) / (high - low) - 1, -1, 1)
+    spreads = [float(np.diff(np.quantile(column, [0.16, 0.84]))[0]) or float(column.std()) for column in points.T[:2]]
+    for axis, (column, spread) in enumerate(zip(points.T[:2], spreads, strict=True)):
+        if spread > NEGLIGIBLE * spreads[0]:
+            compressed = np.arcsinh((column - np.median(column)) / spread)
+            scaled[axis] = compressed / np.abs(compressed).max()
     return scaled

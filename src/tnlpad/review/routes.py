@@ -168,8 +168,7 @@ class Routes:
         raise BadRequest(f"kind={kind[:80]!r}: the maps here are {', '.join(self._maps)}.")
 
     def _make_map(self, kind: MapKind) -> NDArray[np.float32]:
-        data = self.samples.data() if self.samples.kind == "features" else None
-        return make_map(self.samples.run, data, kind)
+        return make_map(self.samples, kind)
 
     def _decide(self, document: Any) -> Answer:
         try:

@@ -50,7 +50,7 @@ class Samples:
         self._prepared = Once(self._shown.prepare)
         self.further: Once[FurtherColumns] = Once(partial(read_further_columns, run))
         self.columns = Once(self._columns)
-        self._texts = Once(self._read_texts)
+        self.texts = Once(self._read_texts)
         self._words = Once(self._word_evidence)
         self._search = Once(self._searchable)
 
@@ -74,6 +74,12 @@ class Samples:
             return self._shown.open_data()
         self._prepared()
         return self._shown.data
+
+    def places(self, data: "OwnDataset") -> Index:
+        """Return the place of each sample in the own data, by position."""
+        place_of = {name: place for place, name in enumerate(data.ids)}
+        ids, order = self.run.names.ids, self.run.ranking.order
+        return np.array([place_of[ids[row]] for row in order.tolist()], dtype=np.int64)
 
     @property
     def _shown_from_data(self) -> bool:
@@ -100,7 +106,7 @@ class Samples:
     def read_ahead(self) -> None:
         """Read what the first details need, unless that means to decode all pictures."""
         self.further()
-        self._texts()
+        self.texts()
         if self.kind in ("features", "table"):
             self.data()
 
@@ -137,11 +143,11 @@ class Samples:
         return self._search().positions(query)
 
     def _searchable(self) -> Search:
-        texts = self._texts()
+        texts = self.texts()
         return Search(self.run, self.further(), None if texts is None else texts.column)
 
     def _text(self, at: int) -> str | None:
-        texts = self._texts()
+        texts = self.texts()
         text: str | None = None if texts is None else texts[at]
         return text if text is None or len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
@@ -152,12 +158,11 @@ class Samples:
         data = self._shown.open_data() if self.kind == "text" else None
         if data is None or data.texts is None:
             return None
-        place = {name: number for number, name in enumerate(data.ids)}
-        ids, texts = self.run.names.ids, data.texts
-        ordered = (texts[place[ids[row]]] for row in self.run.ranking.order.tolist())
+        texts = data.texts
+        ordered = (texts[place] for place in self.places(data).tolist())
         return Texts(pa.array(ordered, pa.large_string(), size=len(self)))
 
     def _word_evidence(self) -> WordEvidence:
-        texts = self._texts()
+        texts = self.texts()
         assert texts is not None, "a text is shown"
         return WordEvidence(texts, self.run.ranking.evidence.given[self.run.ranking.order])

@@ -6,8 +6,9 @@ between the suggested label s and the given label g are
     l = log (k_s + a) / (n_s − k_s + a) − log (k_g + a) / (n_g − k_g + a),
 
 and their standard error is √(Σ 1 / (k + a) + 1 / (n − k + a)) over both labels. A word counts if l is at least
-`MIN_ERRORS` standard errors from 0, and the strongest words are marked. Their weight is tanh(l / 2), from −1 to 1: the
-probability of the suggested label less that of the given one, for a reader who knows this word alone.
+`MIN_ERRORS` standard errors from 0 and its weight is not small, and the strongest words are marked. The weight is
+tanh(l / 2), from −1 to 1: the probability of the suggested label less that of the given one, for a reader who knows
+this word alone.
 
 Texts are counted by the given labels, some of which are wrong, so the weights are a little too small. At most
 `MAX_TEXTS` texts of a label are counted. The text itself does not count.
@@ -27,6 +28,7 @@ from tnlpad.types import Index, Labels
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d+")
 PRIOR = 0.5
 MIN_ERRORS = 2.0
+MIN_WEIGHT = 0.3  # a word that is nearly twice as likely with one label as with the other
 MAX_TEXTS = 3000
 MAX_WORDS = 12  # that are marked in a text
 MAX_CLASSES_HELD = 64
@@ -82,8 +84,9 @@ class WordEvidence:
             parts = (k_s + PRIOR, n_s - k_s + PRIOR, k_g + PRIOR, n_g - k_g + PRIOR)
             log_odds = math.log(parts[0] / parts[1]) - math.log(parts[2] / parts[3])
             errors = log_odds / math.sqrt(sum(1 / part for part in parts))
-            if abs(errors) >= MIN_ERRORS:
-                strength[word] = abs(errors), math.tanh(log_odds / 2)
+            weight = math.tanh(log_odds / 2)
+            if abs(errors) >= MIN_ERRORS and abs(weight) >= MIN_WEIGHT:
+                strength[word] = abs(errors), weight
         strongest = sorted(strength, key=lambda word: (-strength[word][0], word))[:MAX_WORDS]
         return {word: strength[word][1] for word in strongest}
 
