@@ -295,3 +295,21 @@ def test_texts_that_a_program_held_are_cleaned_on_the_command_line(tmp_path):
     table = pd.read_csv(tmp_path / "out.csv")
     assert table["text"].tolist() == test_rows.TEXTS
     assert (table["label"] != table["original_label"]).sum() == 1
+
+
+@pytest.mark.parametrize("kind", ["folder", "csv", "npz_features"])
+def test_runs_of_older_versions_are_cleaned(kind, tmp_path):
+    """Their records have neither rows nor a column of ids."""
+    data, _ = getattr(test_rows, kind)(tmp_path)
+    run = trained(data, tmp_path / "runs")
+    about = json.loads((run / "data.json").read_text())
+    del about["id_column"]
+    (run / "data.json").write_text(json.dumps(about))
+    samples = pq.read_table(run / "samples.parquet").drop_columns(["row"])
+    pq.write_table(samples, run / "samples.parquet")
+    own = open_dataset(data)
+    place = own.indices("train")[5]
+    (tmp_path / "review.csv").write_text(f"id,label\n{own.ids[place]},wasp\n")
+    out = tmp_path / f"out{KINDS[kind]}"
+    document("clean", run, "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert contents(open_dataset(out)) == contents(own) | {(False, own.digests[place]): "wasp"}

@@ -33,7 +33,7 @@ def _spared(ranked, classes):
     return {name for name, each in ranked.items() if each.given_name in classes}
 
 
-KINDS = {"folder": "", "csv": ".csv", "npz_features": ".npz", "npz_images": ".npz", "hugging_face_folder": ""}
+KINDS = {"folder": "", "csv": ".csv", "npz_features": ".npz", "hugging_face_folder": ""}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,7 +55,7 @@ def test_decisions_add_up_over_the_rounds(kind, tmp_path):
     assert {known[name]: label for name, label in decided.items()} == digests
 
     result = asked("train", out, "--set", "epochs=1", "--out", tmp_path / "two")
-    assert "2 labels were decided on in an earlier round" in result.stderr
+    assert "decided on in an earlier round, and count as checked: 2." in result.stderr
     (again,) = (tmp_path / "two").iterdir()
     assert read_decided(again) == decided
     ranked = listed_by_label(again)
@@ -84,11 +84,14 @@ def test_a_sidecar_changes_neither_the_run_nor_its_numbers_and_is_followed(tmp_p
     assert trained(data, tmp_path / "runs") == run
     assert read_decided(run) == {own.ids[2]: label}
     assert page.stat().st_mtime_ns > before
-    assert asked("suspects", run).exit_code == 0
+    (run / "decided.csv").write_text("nothing\n1\n")
+    assert "decided.csv is damaged" in asked("suspects", run).stderr
+    assert trained(data, tmp_path / "runs") == run
+    assert read_decided(run) == {own.ids[2]: label}
 
     decisions_file(data).write_text(f"id,label\n{own.ids[2]},another\ngone,{label}\n{own.ids[3]},another\n")
     result = asked("train", data, "--set", "epochs=1", "--out", tmp_path / "runs")
-    assert "3 decisions in x.csv.decisions.csv do not count" in result.stderr
+    assert "x.csv.decisions.csv about samples that are gone or have another label now: 3." in result.stderr
     assert read_decided(run) == {}
     assert not (run / "decided.csv").exists()
     decisions_file(data).write_text("name\nx\n")
@@ -102,7 +105,7 @@ def test_earlier_decisions_hold_for_fit_and_give_way_to_an_audit(tmp_path):
     own = open_dataset(data)
     label = own.class_names[own.labels[2]]
     decisions_file(data).write_text(f"id,label\n{own.ids[2]},{label}\n")
-    with pytest.warns(UserWarning, match="1 labels were decided on"):
+    with pytest.warns(UserWarning, match="in an earlier round, and count as checked: 1"):
         result = tnlpad.fit(data, out=tmp_path / "runs", settings={"epochs": 1})
     assert result.run.earlier == {own.ids[2]: label}
     drawn = document("audit", result.folder, "--sample", len(own.ids))["ids"]

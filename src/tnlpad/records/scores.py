@@ -14,6 +14,7 @@ import io
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,9 @@ def read_data_file(folder: Path) -> Record | None:
 
 def write_decided(folder: Path, labels: Mapping[str, str]) -> None:
     """Write `decided.csv`, or remove it if there are no decisions; it is not touched if nothing changed."""
-    if labels == read_decided(folder):
-        return
+    with suppress(RecordError):  # a damaged file is written again
+        if labels == read_decided(folder):
+            return
     if not labels:
         (folder / DECIDED_FILE).unlink()
         return

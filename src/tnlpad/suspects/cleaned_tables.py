@@ -6,6 +6,7 @@ JSON record its fields, a workbook its other sheets and its formats.
 
 import json
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,8 @@ def write_workbook(out: Path, source: Source, found: CleanedTable) -> NewIds:
     """Write the workbook with changed cells and without the dropped rows of its first sheet; formulas become values."""
     workbook = open_workbook(source.path, read_only=False)
     sheet = visible_sheets(workbook)[0]
+    for merged in list(sheet.merged_cells.ranges):
+        sheet.unmerge_cells(str(merged))
     lines = found.table[found.label].lines
     heading, _ = filled_rows(sheet.iter_rows(values_only=True))[0]
     columns = {str(cell.value).strip(): cell.column for cell in sheet[heading] if cell.value is not None}
@@ -120,9 +123,21 @@ def write_workbook(out: Path, source: Source, found: CleanedTable) -> NewIds:
     for place, sample in found.staying:
         for name, value in found.changed(place, sample).items():
             sheet.cell(lines[place], columns[name], value)
-    kept = {place for place, _ in found.staying}
-    for place in sorted(set(range(len(lines))) - kept, reverse=True):
-        sheet.delete_rows(lines[place])
+    _delete_rows(sheet, set(lines) - {lines[place] for place, _ in found.staying})
     with replacing(out) as file:
         workbook.save(file)
     return found.new_ids
+
+
+def _delete_rows(sheet: Any, dropped: set[int]) -> None:
+    """Delete rows of a sheet, and move each later one once; its own method moves them all for every row."""
+    gone = 0
+    for line in range(min(dropped, default=1), sheet.max_row + 1):
+        if line in dropped:
+            gone += 1
+        elif gone:
+            for cell in sheet[line]:
+                target = sheet.cell(line - gone, cell.column)
+                target.value, target._style = cell.value, copy(cell._style)
+    if gone:
+        sheet.delete_rows(sheet.max_row - gone + 1, gone)

@@ -44,9 +44,9 @@ def read_decided(data: Path, ids: Sequence[str], labels: Sequence[str]) -> Decid
     found = dict(zip(columns["id"], columns["label"], strict=True))
     matching = {name: label for name, label in found.items() if given.get(name) == label}
     other = len(found) - len(matching)
-    said = [f"{len(matching):,} labels were decided on in an earlier round and count as checked ({path.name})."]
+    notes = []
+    if matching:
+        notes.append(f"labels that were decided on in an earlier round, and count as checked: {len(matching):,}.")
     if other:
-        said.append(
-            f"{other:,} decisions in {path.name} do not count: their samples are gone or have other labels now."
-        )
-    return Decided(labels=matching, notes=tuple(said if matching else said[1:]))
+        notes.append(f"decisions in {path.name} about samples that are gone or have another label now: {other:,}.")
+    return Decided(labels=matching, notes=tuple(notes))
