@@ -14,7 +14,7 @@ from tnlpad.report.overview import HEADLINE_LEGEND, STANDARD, coverage, coverage
 from tnlpad.report.paper_table_files import NO_REMARKS, paper_table_files
 from tnlpad.report.remarks import Remarks, check_remarks, read_remarks
 from tnlpad.report.results import TITLES, TableResults, table_results, verdict
-from tnlpad.report.selection import selection_files, settings_with_selection
+from tnlpad.report.selection import selection_table, settings_with_selection
 from tnlpad.report.studies import studies, studies_files
 from tnlpad.report.table import Table, folded
 from tnlpad.report.words import counted, dataset_title, method_title, signed
@@ -41,13 +41,12 @@ No runs have been committed yet. `tnlpad reproduce simulated` runs the paper's m
 time), `tnlpad report runs --archive results` stores a small record of every finished run, and `make results` writes
 this section.
 """
-STOPPING = """
-## Early stopping
-
-Would a run with patience, which ends some epochs after its best noisy validation accuracy, have chosen the same epoch?
-Computed from the runs of the paper's tables that ran to their last epoch. The change is the mean change of the chosen
-epoch's test accuracy, in points; it is shown, and chooses nothing.
-"""
+MAX_OPEN_ROWS = 12  # of a section about one table
+STOPPING = (
+    "Would a run with patience, which ends some epochs after its best noisy validation accuracy, have chosen the same "
+    "epoch? Computed from the runs of the paper's tables that ran to their last epoch. The change is the mean change "
+    "of the chosen epoch's test accuracy, in points; it is shown, and chooses nothing."
+)
 
 
 def read_records(folder: Path) -> list[FinishedRecord]:
@@ -68,11 +67,18 @@ def page(records: Sequence[FinishedRecord], remarks: Remarks = NO_REMARKS) -> st
     if others := studies(records):
         parts.append(f"\n{studies_files(others, level=2).markdown}")
     if selection := settings_with_selection(records):
-        parts.append(f"\n{selection_files(selection, level=2).markdown}")
+        parts.append(section(selection_table(selection)))
     if by_recipe := in_tables(tables):
-        parts.append(f"{STOPPING}\n{patience_table(by_recipe).to_markdown()}")
+        parts.append(section(patience_table(by_recipe)))
     parts.append(f"\n## Datasets\n\nTraining and test images, and the recipe.\n\n{datasets_table().to_markdown()}")
     return "".join(parts)
+
+
+def section(table: Table) -> str:
+    """Return a section about a table, which is folded if it is long."""
+    rows = len(table.rows)
+    body = table.to_markdown() if rows <= MAX_OPEN_ROWS else folded(f"{table.title}: {rows} rows", table.to_markdown())
+    return f"\n## {table.title}\n\n{table.note}\n\n{body}"
 
 
 def in_tables(tables: Sequence[TableResults]) -> list[FinishedRecord]:
@@ -133,7 +139,7 @@ def patience_table(records: Iterable[FinishedRecord]) -> Table:
             words = [dataset_title(dataset), method_title(method), str(patience), f"{each.same} of {each.runs}"]
             rows.append([*words, signed(each.change), f"{100 * each.saved:.0f} %"])
     headings = ("data", "method", "patience", "same epoch chosen", "change of test accuracy", "epochs saved")
-    return Table(title="Early stopping", headings=headings, align="llrrrr", rows=rows)
+    return Table(title="Early stopping", note=STOPPING, headings=headings, align="llrrrr", rows=rows)
 
 
 def stopping(records: Sequence[FinishedRecord], patience: int) -> Stopping:

@@ -79,8 +79,8 @@ def show_plan(plan: Plan, where: Where, as_json: bool) -> None:
         typer.echo(what_is_left(seen, where))
         if not where.on_gpu:
             _print_gpu_hours(seen)
-    for name, runs in figures.items():
-        _print_figure(name, runs, replace(where, jobs=1))
+    for number, (name, runs) in enumerate(figures.items()):
+        _print_figure(name, runs, replace(where, jobs=1), explain=not seen and number == 0)
     if not every:
         typer.echo(f"No runs needed: `{_report(where.out)}` shows it.")
     problems = [_damage(each, where.out) for each in seen if each.problem]
@@ -108,11 +108,11 @@ def _report(out: Path) -> str:
     return shlex.join(["tnlpad", "report", str(out), "--out", "report"])
 
 
-def _print_figure(name: str, seen: "Sequence[PlannedStatus]", where: Where) -> None:
+def _print_figure(name: str, seen: "Sequence[PlannedStatus]", where: Where, explain: bool) -> None:
     """Print the runs of a computed figure: what they are, and how long they take."""
     typer.echo(f"{name} is computed from runs of its own:")
     _print_states(seen)
-    typer.echo(f"{what_is_left(seen, where)} The figure is computed from them, which is not in that estimate.")
+    typer.echo(f"{what_is_left(seen, where, explain)} The figure is computed from them, which is not in that estimate.")
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ def _print_states(seen: "Sequence[PlannedStatus]") -> None:
     Console().print(table)
 
 
-def what_is_left(seen: "Sequence[PlannedStatus]", where: Where) -> str:
-    """Describe how many runs are left, how long they take, and how that was estimated."""
+def what_is_left(seen: "Sequence[PlannedStatus]", where: Where, explain: bool = True) -> str:
+    """Describe how many runs are left, how long they take, and, to `explain` it, how that was estimated."""
     from tnlpad.cli.progress import duration, machine_time
     from tnlpad.grid.estimate import decodes, step_times
     from tnlpad.runs.config import available_cores
@@ -172,11 +172,12 @@ def what_is_left(seen: "Sequence[PlannedStatus]", where: Where) -> str:
         if not on_gpu and not where.on_ray and where.jobs > 1
         else ""
     )
+    text = f"{_runs_are(len(left))} left, {most}about {took}{at_once}."
+    if not explain:
+        return text
     photographs = any(each.known_from != "like runs" and decodes(each.planned.config) for each in left)
-    cores = (
-        f" Photographs are decoded by {counted(available_cores(), 'core')}, as here." if photographs and on_gpu else ""
-    )
-    return f"{_runs_are(len(left))} left, {most}about {took}{at_once}. Estimated: {basis}.{cores}"
+    cores = f" Photographs are decoded by {counted(available_cores(), 'core')}, as here."
+    return f"{text} Estimated: {basis}.{cores if photographs and on_gpu else ''}"
 
 
 def _runs_are(count: int) -> str:

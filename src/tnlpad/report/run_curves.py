@@ -103,7 +103,7 @@ def file_figure(title: str, drawn: Sequence[Curve]) -> Figure | None:
             axes.set(xlabel="epoch", ylabel=QUANTITIES[quantity][1], ylim=limits)
             axes.margins(x=0)
             panels.whole_epochs(axes)
-        style.legend_below(figure, list(lines.values()), LEGEND_COLUMNS)
+        style.legend_below(figure, list(lines.values()), LEGEND_COLUMNS, handle_length=4)  # shows every dash
     return figure
 
 

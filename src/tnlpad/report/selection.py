@@ -118,20 +118,24 @@ def keeping(record: FinishedRecord) -> Keeping | None:
     return Keeping(**{quantity: _mean([getattr(part, quantity) for part in parts]) for quantity in QUANTITIES})
 
 
-def selection_files(found: Sequence[Setting], level: int = 1) -> TableFiles:
-    """Render all settings as one table, under a Markdown heading of this level."""
-    rows = [(setting, kept) for setting in found for kept in setting.rows]
-    table = Table(
+def selection_table(found: Sequence[Setting]) -> Table:
+    """Return a row for each method of each setting."""
+    return Table(
         title=TITLE,
         note=LEGEND,
         headings=["method", "data", "chosen epoch", *QUANTITIES, "n"],
         align="llrrrrr",
-        rows=[_cells(setting, kept) for setting, kept in rows],
+        rows=[_cells(setting, kept) for setting in found for kept in setting.rows],
     )
+
+
+def selection_files(found: Sequence[Setting], level: int = 1) -> TableFiles:
+    """Render all settings as one table, under a Markdown heading of this level."""
+    table = selection_table(found)
     return TableFiles(
         markdown=table.to_markdown(level),
         latex=latex_file(TITLE, [latex_table(table, f"{TITLE}. {LEGEND}")]),
-        rows=[_plain_row(kept) for _, kept in rows],
+        rows=[_plain_row(kept) for setting in found for kept in setting.rows],
     )
 
 

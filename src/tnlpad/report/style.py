@@ -129,10 +129,12 @@ def panels(count: int, row_inches: float, below_inches: float = 0.0) -> tuple[Fi
     return figure, axes + ([figure.add_subplot(grid[-1, :])] if last_alone else [])
 
 
-def legend_below(figure: Figure, lines: Sequence[Line], columns: int, *others: Artist) -> None:
-    """Add one legend for all panels below them."""
+def legend_below(
+    figure: Figure, lines: Sequence[Line], columns: int, *others: Artist, handle_length: float = 2.6
+) -> None:
+    """Add one legend for all panels below them; `handle_length` is that of a line in it, in letters."""
     handles: list[Artist] = [Line2D([], [], **line.options()) for line in lines]
-    figure.legend(handles=[*handles, *others], loc="outside lower center", ncols=columns, handlelength=2.6)
+    figure.legend(handles=[*handles, *others], loc="outside lower center", ncols=columns, handlelength=handle_length)
 
 
 def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]], size: float = 10.5) -> None:
