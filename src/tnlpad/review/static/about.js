@@ -16,7 +16,10 @@ export function start() {
   byId("about").replaceChildren(...content());
   on("saving", showSaved);
   on("decided", () => { byId("undo").disabled = !canUndo(); });
-  on("refused", ({ message }) => { byId("alarm").hidden = false; byId("alarm").textContent = `A decision was not stored. ${message}`; });
+  on("refused", message => {
+    byId("alarm").hidden = false;
+    byId("alarm").textContent = `A decision was not stored. ${message}`;
+  });
   showSaved(unsent());
   byId("caution").hidden = !state.about.caution;
   byId("caution").title = state.about.caution ?? "";
@@ -25,11 +28,12 @@ export function start() {
 
 function content() {
   const { suspects, samples, caution, sentences, notes, command, run } = state.about;
-  const parts = caution ? [make("p", { class: "verdict caution" }, make("strong", {}, "Caution. "), caution)]
-    : [make("p", { class: "verdict" }, `${grouped(suspects)} of ${counted(samples, "label")} ${suspects === 1 ? "is" : "are"} more likely wrong than right. ${sentences[0] ?? ""}`),
-      ...sentences.slice(1).map(each => make("p", {}, each))];
+  const labels = `${grouped(suspects)} of ${counted(samples, "label")} ${suspects === 1 ? "is" : "are"}`;
+  const verdict = caution
+    ? make("p", { class: "verdict caution" }, make("strong", {}, "Caution. "), caution)
+    : make("p", { class: "verdict" }, `${labels} more likely wrong than right. ${sentences[0] ?? ""}`);
   return [
-    ...parts, ...notes.map(each => make("p", {}, each)),
+    verdict, ...[...sentences.slice(1), ...notes].map(each => make("p", {}, each)),
     make("h3", {}, "When you are done"),
     make("p", {}, "Decisions are stored in the run folder as you make them. To write the data with the right labels:"),
     make("pre", { tabindex: "0" }, make("code", {}, command)),
@@ -42,7 +46,8 @@ function showSaved({ count, problem, isKept }) {
   byId("saved").dataset.unsent = count;
   byId("saved").classList.toggle("late", problem !== null);
   if (problem !== null) {
-    const kept = count ? ` ${counted(count, "decision")} not saved yet, kept ${isKept ? "in this browser" : "as long as this page is open"}.` : "";
+    const where = isKept ? "in this browser" : "as long as this page is open";
+    const kept = count ? ` ${counted(count, "decision")} not saved yet, kept ${where}.` : "";
     const again = problem === GONE ? [" Run again: ", make("code", {}, `tnlpad review ${state.about.run}`)] : [];
     say(problem + kept, ...again);
   } else if (count) {

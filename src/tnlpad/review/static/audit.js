@@ -8,6 +8,9 @@ import { emit, on, state } from "./state.js";
 
 const SIZE = 100;
 const REST_MS = 400;
+const INTRODUCTION = "How many labels are wrong? The model's estimate misses errors that it has learnt. A random "
+  + "sample that a person checks does not. While you check it, the page hides what the model thinks of a label until "
+  + "you have decided.";
 const tab = byId("audit");
 let rest = 0;
 
@@ -17,7 +20,7 @@ export function start() {
     clearTimeout(rest);
     rest = setTimeout(refresh, REST_MS);
   });
-  show();
+  on("order", show);
 }
 
 export const refresh = () => getJson("audit").then(receive, () => {});
@@ -38,18 +41,20 @@ async function draw() {
   }
 }
 
+const bold = text => make("strong", {}, text);
+
 function show() {
   const { positions, sentence, decided = 0 } = state.audit, drawn = positions.length;
-  const parts = [make("p", {}, "How many labels are wrong? The model's estimate misses errors that it has learnt. "
-    + "A random sample that a person checks does not. While you check it, the page hides what the model thinks of a label until you have decided.")];
+  const parts = [make("p", {}, INTRODUCTION)];
   if (drawn) {
     parts.push(
-      make("p", { role: "status" }, `${decided} of ${counted(drawn, "label")} checked. `, make("strong", {}, sentence ?? "")),
+      make("p", { role: "status" }, `${decided} of ${counted(drawn, "label")} decided. `, bold(sentence ?? "")),
       make("progress", { max: drawn, value: decided, "aria-label": "checked labels of the random sample" }),
-      make("p", { class: "soft" }, "Decide on every label of the sample: leaving out hard ones makes the result wrong."),
-      button(isAudit() ? "The list shows the sample" : "Check the sample", () => setFilter({ show: "audit" })),
+      make("p", { class: "soft" }, "Decide on every label: leaving out hard ones makes the result wrong."),
     );
+    if (!isAudit()) parts.push(button("Check the sample", () => setFilter({ show: "audit" })));
   }
-  if (drawn < state.n) parts.push(button(drawn ? `Draw ${SIZE} more at random` : `Draw a random sample of ${Math.min(SIZE, state.n)}`, draw));
+  const more = drawn ? `Draw ${SIZE} more at random` : `Draw a random sample of ${Math.min(SIZE, state.n)}`;
+  if (drawn < state.n) parts.push(button(more, draw));
   tab.replaceChildren(...parts);
 }

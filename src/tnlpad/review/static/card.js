@@ -34,7 +34,8 @@ export function showDetails(card) {
   if (sample) {
     for (const each of shown.querySelectorAll(":scope > :not(img, .none)")) each.remove();
     shown.append(...described(sample, blind));
-    for (const each of shown.querySelectorAll(".text")) each.classList.toggle("cut", each.scrollHeight > each.clientHeight);
+    const text = shown.querySelector(".text");
+    text?.classList.toggle("cut", text.scrollHeight > text.clientHeight);
     const name = card.querySelector(".name");
     name.textContent = /^\d+$/.test(sample.id) ? `id ${sample.id}` : sample.id;
     name.title = sample.path ?? sample.id;

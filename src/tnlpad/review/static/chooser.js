@@ -1,11 +1,12 @@
 // The dialog to choose a class in: a combobox, by typing, with arrow keys or by pointing.
 
 import { bdi, byId, grouped, make } from "./dom.js";
-import { className, state } from "./state.js";
+import { classCounts, className, state } from "./state.js";
 import { isBlind } from "./selection.js";
 
 const MOST_SHOWN = 50;
 const MOST_RECENT = 5;
+const PAGE = 8;  // options that the page keys move by
 const dialog = byId("chooser"), text = byId("chooser-text"), list = byId("chooser-list");
 const folded = words => words.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
@@ -43,9 +44,9 @@ export function chooseClass(at) {
 }
 
 function byFrequency() {
-  const counts = new Uint32Array(state.about.classes.length);
-  for (const label of state.given) counts[label]++;
-  return state.about.classes.map((name, label) => [label, folded(name)]).sort((a, b) => counts[b[0]] - counts[a[0]] || a[0] - b[0]);
+  const counts = classCounts(state.given);
+  const all = state.about.classes.map((name, label) => [label, folded(name)]);
+  return all.sort(([a], [b]) => counts[b] - counts[a] || a - b);
 }
 
 // Classes whose name holds all typed words; those that begin with them come first.
@@ -60,10 +61,10 @@ function matching() {
 function show() {
   const found = matching(), shown = found.slice(0, MOST_SHOWN);
   active = Math.max(0, Math.min(active, shown.length - 1));
-  list.replaceChildren(...shown.map((label, place) => make("li",
-    { role: "option", id: `class-${place}`, "data-label": label, "aria-selected": place === active }, bdi(className(label)))));
-  const more = found.length - shown.length;
-  byId("chooser-count").textContent = found.length === 0 ? "no such class" : more ? `and ${grouped(more)} more: type to search` : "";
+  list.replaceChildren(...shown.map((label, place) =>
+    make("li", { role: "option", id: `class-${place}`, "data-label": label }, bdi(className(label)))));
+  const more = found.length - shown.length, none = found.length ? "" : "no such class";
+  byId("chooser-count").textContent = more ? `and ${grouped(more)} more: type to search` : none;
   highlight();
 }
 
@@ -76,7 +77,10 @@ function highlight() {
 
 function pressed(event) {
   const last = list.children.length - 1;
-  const moves = { ArrowDown: active < last ? active + 1 : 0, ArrowUp: active > 0 ? active - 1 : last, PageDown: Math.min(last, active + 8), PageUp: Math.max(0, active - 8) };
+  const moves = {
+    ArrowDown: active < last ? active + 1 : 0, ArrowUp: active > 0 ? active - 1 : last,
+    PageDown: Math.min(last, active + PAGE), PageUp: Math.max(0, active - PAGE),
+  };
   if (event.key in moves) {
     event.preventDefault();
     active = moves[event.key];

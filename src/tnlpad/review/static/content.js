@@ -4,7 +4,7 @@ import { pictureOf } from "./api.js";
 import { bdi, make } from "./dom.js";
 
 export function picture(at, large = false) {
-  const image = make("img", { src: pictureOf(at, large), alt: "picture of the sample", decoding: "async", draggable: "false" });
+  const image = make("img", { src: pictureOf(at, large), alt: "picture of the sample", decoding: "async" });
   image.addEventListener("error", () => image.replaceWith(make("span", { class: "none" }, "no picture")));
   return image;
 }
@@ -25,7 +25,7 @@ export function markedText(text, evidence) {
 }
 
 export function textOf(sample, blind) {
-  return make("p", { class: "text" }, sample.text ? markedText(sample.text, blind ? [] : sample.evidence ?? []) : "(empty)");
+  return make("p", { class: "text" }, markedText(sample.text || "(empty)", blind ? [] : sample.evidence));
 }
 
 export function numbersTable(numbers, blind) {

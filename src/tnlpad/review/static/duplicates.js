@@ -7,6 +7,8 @@ import { isShown } from "./panel.js";
 import { strip } from "./sample.js";
 import { emit, on, state } from "./state.js";
 
+const QUICK_SAMPLES = 50_000;  // so many are compared without being asked to
+const LATER_MS = 1500;         // the list comes first
 const AT_ONCE = 12;
 const MOST_SIDE_BY_SIDE = 6;
 const tab = byId("duplicates");
@@ -14,6 +16,7 @@ let shown = 0, answer = null;
 
 export function start() {
   on("tab", () => { if (isShown("duplicates")) load(); });
+  if (state.n <= QUICK_SAMPLES) setTimeout(load, LATER_MS);
 }
 
 // Ask once; the server may have to look for them.
@@ -36,8 +39,11 @@ export async function load() {
 
 function head() {
   if (!state.groups.length) return [make("p", {}, "No near duplicates have different labels.")];
-  const said = `${counted(state.groups.length, "group")} of near duplicates with different labels. These labels contradict each other.`;
-  return [make("p", {}, said), button("Show all in the list", () => setFilter({ show: "duplicates" }))];
+  const count = counted(state.groups.length, "group");
+  return [
+    make("p", {}, `${count} of near duplicates with different labels. These labels contradict each other.`),
+    button("Show all in the list", () => setFilter({ show: "duplicates" })),
+  ];
 }
 
 async function more() {
@@ -50,6 +56,7 @@ async function more() {
 
 async function section(group) {
   const rest = group.length - MOST_SIDE_BY_SIDE;
-  const review = button(rest > 0 ? `Show all ${group.length} in the list` : "Show in the list", () => showChosen("near duplicates", group));
-  return make("section", { class: "references" }, await strip(group.slice(0, MOST_SIDE_BY_SIDE), true), review);
+  const words = rest > 0 ? `Show all ${group.length} in the list` : "Show in the list";
+  return make("section", { class: "references" }, await strip(group.slice(0, MOST_SIDE_BY_SIDE), true),
+    button(words, () => showChosen("near duplicates", group)));
 }

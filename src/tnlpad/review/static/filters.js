@@ -4,11 +4,12 @@ import { getBytes } from "./api.js";
 import { byId, grouped, option } from "./dom.js";
 import { showOrder, shownOrder } from "./list.js";
 import { chosen, DEFAULTS, filter, isAudit, isFiltered, selected } from "./selection.js";
-import { className, emit, hasConfidence, isDecided, on, state } from "./state.js";
+import { classCounts, className, emit, hasConfidence, isDecided, on, state } from "./state.js";
 
 const LONGEST_NAME = 40;
 const TYPING_MS = 250;
 const NUMBERS = ["given", "suggested", "low", "high"];
+const BY_CONFIDENCE = ["confident", "doubtful"];
 const OPTIONS = {
   sort: [["suspicion", "most suspicious"], ["confident", "most likely wrong"], ["doubtful", "least likely wrong"],
     ["given", "given class"], ["suggested", "suggested class"], ["row", "row of the data"], ["random", "random"]],
@@ -22,13 +23,14 @@ let typing = 0, isStarted = false;
 
 export function start() {
   for (const [id, options] of Object.entries(OPTIONS)) {
-    byId(id).replaceChildren(...options.map(([value, text]) => option(value, text)));
+    const possible = options.filter(([value]) => hasConfidence() || !BY_CONFIDENCE.includes(value));
+    byId(id).replaceChildren(...possible.map(([value, text]) => option(value, text)));
   }
   for (const id of ["given", "suggested"]) fillClasses(id);
-  if (!hasConfidence()) for (const name of ["confident", "doubtful"]) byId("sort").querySelector(`[value=${name}]`).remove();
   byId("range").hidden = !hasConfidence();
   fillShow();
-  Object.assign(filter, DEFAULTS, { show: state.about.suspects && !state.about.caution ? "suspects" : "all" }, fromAddress());
+  const show = state.about.suspects && !state.about.caution ? "suspects" : "all";
+  Object.assign(filter, DEFAULTS, { show }, fromAddress());
   for (const id of Object.keys(DEFAULTS)) byId(id).addEventListener("change", () => setFilter({ [id]: valueOf(id) }));
   byId("search").addEventListener("input", () => {
     clearTimeout(typing);
@@ -100,22 +102,27 @@ function count() {
 }
 
 function fillShow() {
-  const options = [["all", `all samples (${grouped(state.n)})`], ["suspects", `suspects (${grouped(state.about.suspects)})`]];
-  if (state.audit.positions.length) options.push(["audit", `random sample (audit) (${grouped(state.audit.positions.length)})`]);
-  if (state.groups.length) options.push(["duplicates", `near duplicates (${grouped(new Set(state.groups.flat()).size)})`]);
-  if (chosen.positions.length) options.push(["chosen", `${chosen.title} (${grouped(chosen.positions.length)})`]);
-  byId("show").replaceChildren(...options.map(([value, text]) => option(value, text)));
+  const sets = [
+    ["all", "all samples", state.n], ["suspects", "suspects", state.about.suspects],
+    ["audit", "random sample (audit)", state.audit.positions.length],
+    ["duplicates", "near duplicates", new Set(state.groups.flat()).size],
+    ["chosen", chosen.title, chosen.positions.length],
+  ];
+  const offered = sets.filter(([value, , count]) => count || ["all", "suspects"].includes(value));
+  byId("show").replaceChildren(...offered.map(([value, name, count]) => option(value, `${name} (${grouped(count)})`)));
   byId("show").value = filter.show;
 }
 
 function fillClasses(id) {
-  const counts = new Uint32Array(state.about.classes.length);
-  for (const label of state[id]) counts[label]++;
+  const counts = classCounts(state[id]);
   const names = state.about.classes.map((name, label) => [label, `${shortened(name)} (${grouped(counts[label])})`]);
   byId(id).replaceChildren(option(-1, "any"), ...names.map(([label, text]) => option(label, text)));
 }
 
-const shortened = name => name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME / 2)}…${name.slice(-LONGEST_NAME / 2)}`;
+function shortened(name) {
+  const half = LONGEST_NAME / 2;
+  return name.length <= LONGEST_NAME ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
+}
 
 function showControls() {
   for (const id of Object.keys(DEFAULTS)) {
@@ -133,9 +140,8 @@ function valueOf(id) {
 }
 
 function toAddress() {
-  const parts = filter.show === "chosen" ? [] : Object.keys(DEFAULTS).filter(name => name === "show" || filter[name] !== DEFAULTS[name]);
-  const hash = new URLSearchParams(parts.map(name => [name, filter[name]])).toString();
-  history.replaceState(null, "", hash ? `#${hash}` : location.pathname);
+  const kept = Object.keys(DEFAULTS).filter(name => name === "show" || filter[name] !== DEFAULTS[name]);
+  history.replaceState(null, "", `#${new URLSearchParams(kept.map(name => [name, filter[name]]))}`);
 }
 
 // Return the filters of the address that are possible.

@@ -5,15 +5,23 @@ import { byId, grouped, make, option } from "./dom.js";
 import { showChosen } from "./filters.js";
 import { currentAt, shownOrder } from "./list.js";
 import { isShown } from "./panel.js";
-import { className, isDecided, isSuspect, on, state } from "./state.js";
+import { isBlind } from "./selection.js";
+import { classCounts, className, isDecided, isSuspect, on, state } from "./state.js";
 
-const CLASS_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7b4fa3", "#7f9a00", "#a0522d", "#e05780"];
+const CLASS_COLOURS = [
+  "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7b4fa3", "#7f9a00", "#a0522d", "#e05780",
+];
+const MANY = 20_000;  // points that are drawn small
+const HELP = "Similar samples are near each other. Draw around samples to show them. With the keyboard: arrow keys "
+  + "move a circle, + and − change its size, Enter shows what is inside.";
 const STATE_COLOURS = { suspect: "#d55e00", decided: "#009e73" };
+const STEP = 0.03;  // of the circle, in parts of the canvas
 const tab = byId("map"), canvas = make("canvas", { tabindex: "0", role: "img" });
 const drawing = canvas.getContext("2d");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-const kindChoice = make("select"), colourChoice = make("select", {}, option("given", "given class"), option("state", "decided and suspect"));
+const kindChoice = make("select");
+const colourChoice = make("select", {}, option("given", "given class"), option("state", "decided and suspect"));
 const legend = make("ul", { class: "colours" }), message = make("p", { class: "soft" });
 const maps = new Map();       // by kind: {x, y}
 let points = null;            // the map that is shown
@@ -24,9 +32,10 @@ let colours = null;           // by class
 
 export function start() {
   kindChoice.append(...state.about.maps.map(kind => option(kind, kind.toUpperCase())));
-  const choices = [...(state.about.maps.length > 1 ? [make("label", {}, "map ", kindChoice)] : []), make("label", {}, "colour ", colourChoice)];
-  tab.append(make("p", { class: "choices" }, ...choices), canvas, legend, message,
-    make("p", { class: "soft" }, "Similar samples are near each other. Draw around samples to show them. With the keyboard: arrow keys move a circle, + and − change its size, Enter shows what is inside."));
+  const kinds = make("label", {}, "map ", kindChoice), choices = make("p", { class: "choices" }, kinds);
+  kinds.hidden = state.about.maps.length < 2;
+  choices.append(make("label", {}, "colour ", colourChoice));
+  tab.append(choices, canvas, legend, message, make("p", { class: "soft" }, HELP));
   canvas.setAttribute("aria-label", "map of all samples; arrow keys move a circle, Enter shows the samples inside");
   kindChoice.addEventListener("change", open);
   colourChoice.addEventListener("change", draw);
@@ -66,7 +75,8 @@ const across = x => 0.02 + 0.48 * (x + 1), down = y => 0.02 + 0.48 * (1 - y);
 // Draw the points into a picture, the most suspicious last. Points that the list does not show are faint.
 function draw() {
   if (!points || !isShown("map") || !canvas.clientWidth) return;
-  const side = Math.round(canvas.clientWidth * devicePixelRatio), dot = Math.max(1, Math.round((state.n > 20_000 ? 1.5 : 4) * devicePixelRatio));
+  const side = Math.round(canvas.clientWidth * devicePixelRatio);
+  const dot = Math.max(1, Math.round((state.n > MANY ? 1.5 : 4) * devicePixelRatio));
   canvas.width = canvas.height = side;
   picture = drawing.createImageData(side, side);
   const pixels = new Uint32Array(picture.data.buffer), isListed = new Uint8Array(state.n);
@@ -98,8 +108,7 @@ function colourBy() {
 }
 
 function byFrequency() {
-  const counts = new Uint32Array(state.about.classes.length);
-  for (const label of state.given) counts[label]++;
+  const counts = classCounts(state.given);
   const labels = [...counts.keys()].sort((a, b) => counts[b] - counts[a]).slice(0, CLASS_COLOURS.length);
   return new Map(labels.map((label, place) => [label, CLASS_COLOURS[place]]));
 }
@@ -113,7 +122,10 @@ function showLegend(entries) {
 }
 
 // As a pixel: bytes in the order red, green, blue, opacity.
-const packed = colour => (0xff000000 | parseInt(colour.slice(5, 7), 16) << 16 | parseInt(colour.slice(3, 5), 16) << 8 | parseInt(colour.slice(1, 3), 16)) >>> 0;
+function packed(colour) {
+  const [red, green, blue] = [1, 3, 5].map(start => parseInt(colour.slice(start, start + 2), 16));
+  return (0xff000000 | blue << 16 | green << 8 | red) >>> 0;
+}
 
 // Paint the picture, the current sample, and what is being drawn.
 function paint() {
@@ -122,8 +134,12 @@ function paint() {
   drawing.putImageData(picture, 0, 0);
   drawing.strokeStyle = getComputedStyle(canvas).color;
   drawing.lineWidth = 2 * devicePixelRatio;
-  const ring = (x, y, radius) => { drawing.beginPath(); drawing.arc(x * side, y * side, radius * side, 0, 7); drawing.stroke(); };
-  if (at !== null) ring(across(points.x[at]), down(points.y[at]), 0.018);
+  const ring = (x, y, radius) => {
+    drawing.beginPath();
+    drawing.arc(x * side, y * side, radius * side, 0, 2 * Math.PI);
+    drawing.stroke();
+  };
+  if (at !== null && !isBlind(at)) ring(across(points.x[at]), down(points.y[at]), 0.018);
   if (circle) ring(circle.x, circle.y, circle.radius);
   drawing.beginPath();
   for (const [x, y] of line) drawing.lineTo(x * side, y * side);
@@ -168,13 +184,14 @@ function pick(test) {
 }
 
 function pressed(event) {
-  const step = 0.03, moves = { ArrowRight: [step, 0], ArrowLeft: [-step, 0], ArrowDown: [0, step], ArrowUp: [0, -step] };
-  if (!(event.key in moves) && !["+", "-", "Enter"].includes(event.key) || !points) return;
+  const moves = { ArrowRight: [STEP, 0], ArrowLeft: [-STEP, 0], ArrowDown: [0, STEP], ArrowUp: [0, -STEP] };
+  const sizes = { "+": STEP / 3, "-": -STEP / 3 };
+  if (!points || !(event.key in moves) && !(event.key in sizes) && event.key !== "Enter") return;
   event.preventDefault();
   circle ??= { x: 0.5, y: 0.5, radius: 0.1 };
   const { x, y, radius } = circle, [right, below] = moves[event.key] ?? [0, 0];
   circle.x = Math.max(0, Math.min(1, x + right));
   circle.y = Math.max(0, Math.min(1, y + below));
-  circle.radius = Math.max(0.01, Math.min(0.5, radius + { "+": 0.01, "-": -0.01 }[event.key] || radius));
+  circle.radius = Math.max(0.01, Math.min(0.5, radius + (sizes[event.key] ?? 0)));
   if (event.key === "Enter") pick((px, py) => Math.hypot(px - x, py - y) <= radius); else paint();
 }

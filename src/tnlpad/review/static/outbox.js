@@ -5,7 +5,7 @@
 // one left behind.
 
 import { getJson, postJson } from "./api.js";
-import { emit, setDecisions } from "./state.js";
+import { emit, NO_DECISION, setDecisions } from "./state.js";
 
 export const GONE = "The server is gone.";
 const PER_REQUEST = 200;
@@ -68,11 +68,20 @@ async function flush() {
         size = 1;  // find the one that is refused
       } else {
         drop(batch);
-        emit("refused", { at: batch[0].at, message: error.message });
+        emit("refused", error.message);
+        await restore(batch[0].at);
       }
     }
   }
   sending = false;
+}
+
+// Show what the server holds about a sample.
+async function restore(at) {
+  try {
+    const { decisions } = await getJson("decisions?since=0");
+    setDecisions([decisions.find(each => each.at === at) ?? { at, ...NO_DECISION }]);
+  } catch { /* the next page shows it */ }
 }
 
 function drop(batch) {

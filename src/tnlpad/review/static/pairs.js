@@ -52,24 +52,28 @@ function counted(labels, count) {
 function table(labels, counts, scope) {
   const most = Math.max(1, ...counts.flatMap((row, here) => [...row].filter((_, column) => column !== here)));
   const pick = (given, suggested) => setFilter({ show: scope, given, suggested });
-  const headings = labels.map(label => make("th", { scope: "col", title: className(label) },
-    button(bdi(className(label)), () => pick(-1, label), { tabindex: -1, "aria-label": `suggested ${className(label)}` })));
+  const headings = labels.map(label => heading("col", label, `suggested ${className(label)}`, () => pick(-1, label)));
   const rows = counts.map((row, here) => make("tr", {},
-    make("th", { scope: "row", title: className(labels[here]) },
-      button(bdi(className(labels[here])), () => pick(labels[here], -1), { tabindex: -1, "aria-label": `given ${className(labels[here])}` })),
+    heading("row", labels[here], `given ${className(labels[here])}`, () => pick(labels[here], -1)),
     ...[...row].map((count, column) => cell(count, labels[here], labels[column], most, pick))));
-  const made = make("table", { class: "pairs" },
-    make("caption", {}, "given → suggested"), make("thead", {}, make("tr", {}, make("td"), ...headings)), make("tbody", {}, ...rows));
+  const made = make("table", { class: "pairs" }, make("caption", {}, "given → suggested"),
+    make("thead", {}, make("tr", {}, make("td"), ...headings)), make("tbody", {}, ...rows));
   made.addEventListener("keydown", event => walk(made, event));
   const first = made.querySelector("tbody td button") ?? made.querySelector("button");
   if (first) first.tabIndex = 0;
   return made;
 }
 
+function heading(scope, label, name, action) {
+  const chosen = button(bdi(className(label)), action, { tabindex: -1, "aria-label": name });
+  return make("th", { scope, title: className(label) }, chosen);
+}
+
 function cell(count, given, suggested, most, pick) {
   if (!count) return make("td", { class: given === suggested ? "same" : null });
   const name = `${grouped(count)} given ${className(given)}, suggested ${className(suggested)}`;
-  const chosen = button(grouped(count), () => pick(given, suggested), { tabindex: -1, "aria-label": name, title: name });
+  const attributes = { tabindex: -1, "aria-label": name, title: name };
+  const chosen = button(grouped(count), () => pick(given, suggested), attributes);
   const made = make("td", { class: given === suggested ? "same" : null }, chosen);
   if (given !== suggested) made.style.setProperty("--share", (0.1 + 0.9 * Math.sqrt(count / most)).toFixed(3));
   return made;

@@ -11,7 +11,8 @@ export function start() {
   for (const tab of tabs) tab.addEventListener("click", () => select(tab));
   panel.querySelector("[role=tablist]").addEventListener("keydown", event => {
     const here = tabs.indexOf(document.activeElement), last = tabs.length - 1;
-    const to = { ArrowRight: here < last ? here + 1 : 0, ArrowLeft: here > 0 ? here - 1 : last, Home: 0, End: last }[event.key];
+    const next = here < last ? here + 1 : 0, before = here > 0 ? here - 1 : last;
+    const to = { ArrowRight: next, ArrowLeft: before, Home: 0, End: last }[event.key];
     if (here < 0 || to === undefined) return;
     event.preventDefault();
     select(tabs[to]);

@@ -19,7 +19,7 @@ let rest = 0;
 
 export function start() {
   const later = () => { clearTimeout(rest); rest = setTimeout(show, REST_MS); };
-  for (const name of ["current", "order", "tab"]) on(name, later);
+  for (const name of ["current", "order", "tab", "subsets"]) on(name, later);
   on("decided", positions => { if (positions.includes(currentAt())) later(); });
 }
 
@@ -48,7 +48,8 @@ async function about(at, sample, blind) {
   const parts = state.about.pictures ? [picture(at, true)] : [];
   parts.push(...described(sample, blind));
   if (!blind && sample.evidence?.length) parts.push(legend(sample));
-  const facts = [["given", className(state.given[at])], ...(blind ? [] : [["suggested", className(state.suggested[at])]])];
+  const facts = [["given", className(state.given[at])]];
+  if (!blind) facts.push(["suggested", className(state.suggested[at])]);
   if (!blind && hasConfidence()) facts.push(["wrong", `${percentWrong(at)} % likely`]);
   facts.push(["decision", wordsOf(decisionOf(at))], ["id", sample.id], ["row", String(state.row[at])]);
   if (sample.path) facts.push(["path", sample.path]);
@@ -60,8 +61,9 @@ async function about(at, sample, blind) {
 function legend(sample) {
   const words = side => sample.evidence.filter(([, , weight]) => side * weight > 0)
     .map(([start, end]) => sample.text.slice(start, end)).join(", ");
-  const line = (name, said) => said ? [make("p", { class: "soft" }, make("mark", { class: `for-${name}` }, `for ${name}`), ": ", bdi(said))] : [];
-  return make("div", { class: "legend" }, ...line("suggested", words(1)), ...line("given", words(-1)));
+  const sides = [["suggested", words(1)], ["given", words(-1)]].filter(([, said]) => said);
+  return make("div", { class: "legend" }, ...sides.map(([side, said]) =>
+    make("p", { class: "soft" }, make("mark", { class: `for-${side}` }, `for ${side}`), ": ", bdi(said))));
 }
 
 async function referenceSection(at, label, positions) {
@@ -70,12 +72,14 @@ async function referenceSection(at, label, positions) {
   const none = make("p", { class: "soft" }, "No other sample has this label.");
   if (!positions.length) return make("section", { class: "references" }, head, none);
   const isTable = !state.about.pictures && state.about.kind !== "text";
-  return make("section", { class: "references" }, head, isTable ? await compared(at, positions) : await strip(positions));
+  const shown = isTable ? await compared(at, positions) : await strip(positions);
+  return make("section", { class: "references" }, head, shown);
 }
 
 async function duplicatesOf(group) {
   const review = button("Show these in the list", () => showChosen("near duplicates", group));
-  return make("section", { class: "references" }, make("h3", {}, "near duplicates, different labels"), await strip(group, true), review);
+  const head = make("h3", {}, "near duplicates, different labels");
+  return make("section", { class: "references" }, head, await strip(group, true), review);
 }
 
 // Samples side by side; with their given labels if these differ.
@@ -93,13 +97,18 @@ export async function strip(positions, withLabels = false) {
 // The columns of a row beside those of others.
 async function compared(at, positions) {
   const [here, ...others] = (await loadSamples([at, ...positions.slice(0, MOST_COLUMNS)])).map(valuesOf);
-  const rows = [...here].map(([column, value]) => make("tr", {}, make("th", { scope: "row", title: column }, bdi(column)),
-    ...[value, ...others.map(each => each.get(column) ?? "")].map(each => make("td", { title: each }, bdi(each)))));
-  const head = make("tr", {}, ...["column", "here", ...others.map(() => "right")].map(each => make("th", { scope: "col" }, each)));
-  return make("table", { class: "numbers" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const rows = [...here].map(([column, value]) => {
+    const values = [value, ...others.map(each => each.get(column) ?? "")];
+    const head = make("th", { scope: "row", title: column }, bdi(column));
+    return make("tr", {}, head, ...values.map(each => make("td", { title: each }, bdi(each))));
+  });
+  const heads = ["column", "here", ...others.map(() => "right")].map(each => make("th", { scope: "col" }, each));
+  return make("table", { class: "numbers" }, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows));
 }
 
-const valuesOf = sample => new Map(sample.values.length ? sample.values : sample.numbers.map(([column, value]) => [column, shortNumber(value)]));
+function valuesOf({ values, numbers }) {
+  return new Map(values.length ? values : numbers.map(([column, value]) => [column, shortNumber(value)]));
+}
 
 function brief(sample) {
   if (sample.text !== null) return [make("p", { class: "text" }, bdi(sample.text))];
@@ -108,7 +117,8 @@ function brief(sample) {
 
 function referencesOf(label, at) {
   surest ??= allSurest();
-  return surest[label].filter(each => each !== at && !["suggested", "other", "exclude"].includes(decisionOf(each).choice)).slice(0, REFERENCES);
+  const isRight = each => each !== at && [null, "given"].includes(decisionOf(each).choice);
+  return surest[label].filter(isRight).slice(0, REFERENCES);
 }
 
 // The least suspicious samples come last in the ranking. Some are kept in reserve for those that are decided against.

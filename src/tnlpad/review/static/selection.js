@@ -15,12 +15,18 @@ export const isAudit = () => filter.show === "audit";
 export const isBlind = at => isAudit() && !isDecided(at);
 
 const SHOWN = {
-  all: () => Uint32Array.from({ length: state.n }, (_, at) => at),
-  suspects: () => Uint32Array.from({ length: state.about.suspects }, (_, at) => at),
+  all: () => first(state.n),
+  suspects: () => first(state.about.suspects),
   audit: () => Uint32Array.from(state.audit.positions),
   duplicates: () => Uint32Array.from(new Set(state.groups.flat())),
   chosen: () => chosen.positions,
 };
+
+function first(count) {
+  const positions = new Uint32Array(count);
+  for (let at = 0; at < count; at++) positions[at] = at;
+  return positions;
+}
 
 const DECISIONS = {
   any: () => true,
@@ -80,4 +86,7 @@ function scattered(at) {
   return (hash ^ hash >>> 16) >>> 0;
 }
 
-export const isFiltered = () => Object.keys(DEFAULTS).some(name => !["show", "sort"].includes(name) && filter[name] !== DEFAULTS[name]);
+export function isFiltered() {
+  const { show, sort, ...filters } = DEFAULTS;
+  return Object.keys(filters).some(name => filter[name] !== filters[name]);
+}

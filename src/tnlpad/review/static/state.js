@@ -61,6 +61,14 @@ export const isSuspect = at => at < state.about.suspects;
 export const percentWrong = at => Math.floor(100 * state.confidence[at]);
 export const hasConfidence = () => state.n > 0 && !Number.isNaN(state.confidence[0]);
 
-export function wordsOf({ choice, label }) {
-  return { given: "given is right", suggested: "suggested is right", other: `class ${label}`, unsure: "not sure", exclude: "excluded" }[choice] ?? "undecided";
+
+// Return how many samples have each class, by a column of labels.
+export function classCounts(labels) {
+  const counts = new Uint32Array(state.about.classes.length);
+  for (const label of labels) counts[label]++;
+  return counts;
 }
+
+const WORDS = { given: "given is right", suggested: "suggested is right", unsure: "not sure", exclude: "excluded" };
+
+export const wordsOf = ({ choice, label }) => choice === "other" ? `class ${label}` : WORDS[choice] ?? "undecided";
