@@ -39,9 +39,8 @@ from tnlpad.data.own import OwnDataset, open_dataset
 from tnlpad.integrations.sklearn import TnlpadClassifier
 from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.records.scores import read_scores
-from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure
-from tnlpad.runs.run import run
+from tnlpad.runs.run import run, run_folder
 from tnlpad.suspects.ranking import rank
 
 C2 = (0.3, 0.6, 1.0, 2.0)
@@ -281,7 +280,7 @@ def piloted(work: Work, cell: Cell) -> Pilot:
     own = opened(cell, work.root)
     config = configure(own.shape, method="standard", seed=cell.seed, settings=settings_of(cell))
     norms_file = work.runs / f"{config.run_id}.norms.npy"
-    if not RunFolder(work.runs / config.run_id).finished:
+    if not run_folder(config, work.runs, own).finished:
         norms_file.unlink(missing_ok=True)
     norms: list[float] = []
     optimizers: list[torch.optim.Optimizer] = []

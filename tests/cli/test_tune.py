@@ -58,7 +58,7 @@ def test_the_labels_that_chose_are_named(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--values", "1", "--field", "c9"], "did you mean"),
+        (["--values", "1", "--field", "c9"], "Did you mean c2"),
         (["--values", "strong"], "must be a number"),
         (["--values", ","], "values are missing"),
         (["--values", "1", "--seeds", "3-1"], "seeds are missing"),
@@ -116,7 +116,7 @@ def test_own_data_are_opened_by_each_worker(tmp_path):
         one, two = (tune(*words, "--json", "-q", "--jobs", jobs, "--out", f"runs{jobs}") for jobs in (1, 2))
     assert (one.exit_code, two.exit_code) == (0, 0), one.output + two.output
     assert one.stdout == two.stdout
-    (run, *_) = (tmp_path / "runs2").glob("own-*")
+    (run, *_) = (tmp_path / "runs2").glob("*_tnlpad_*")
     assert (run / "scores.parquet").exists()  # as `tnlpad train` leaves it
 
 

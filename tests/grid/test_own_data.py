@@ -16,6 +16,7 @@ def source(tmp_path):
     (tmp_path / "table.csv").write_text("\n".join(["width,height,kind,number", *rows]) + "\n")
     return OwnData(
         path=str(tmp_path / "table.csv"),
+        title="table",
         images=None,
         label="kind",
         text=None,
@@ -34,10 +35,10 @@ def source(tmp_path):
 def test_a_worker_opens_the_data_once_and_runs_on_them(source, tmp_path, monkeypatch):
     own = open_dataset(source.path, label="kind", ignored=["number"])
     config = configure(own.shape, settings={"epochs": 1})
-    job = Job(config.run_id, config.to_json(), str(tmp_path / "runs"), None, "cpu", own=source)
+    job = Job(config.named("table"), config.to_json(), str(tmp_path / "runs"), None, "cpu", own=source)
     result = run_job(pickle.loads(pickle.dumps(job)))
     assert (result.state, result.test_accuracy) == ("done", None)  # there is no test part
-    folder = RunFolder(tmp_path / "runs" / config.run_id)
+    folder = RunFolder(tmp_path / "runs" / config.named("table"))
     assert folder.finished
     assert (folder.path / "scores.parquet").exists()  # as `tnlpad train` leaves it
     monkeypatch.setattr(own_data, "open_dataset", lambda *_, **__: pytest.fail("opened again"))

@@ -382,7 +382,7 @@ def test_wrong_values_name_the_rule(name, value, rule):
     ],
 )
 def test_unknown_names_are_refused_with_the_nearest(call, nearest):
-    with pytest.raises(ValueError, match=rf"(?i)did you mean {nearest}\?"):
+    with pytest.raises(ValueError, match=rf"(?i)did you mean {nearest}\b"):
         call()
 
 

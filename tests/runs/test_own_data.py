@@ -1,4 +1,6 @@
+import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -236,6 +238,48 @@ def test_the_command_line_trains_without_a_test_part(tmp_path, monkeypatch):
     assert "1 samples are left out" in result.stderr
     assert "test part" not in result.stdout
     assert "test" not in result.stderr.replace(str(tmp_path), "").replace("tmp", "")
+
+
+def test_a_run_is_named_after_its_data_and_found_after_they_were_renamed(tmp_path):
+    data, out = class_folders(tmp_path / "My photos, 2024", count=10), tmp_path / "runs"
+    words = ("--set", "epochs=1", "--out", out, "--json", "-q")
+    first = json.loads(train(data, *words).stdout)
+    assert first["run_id"].startswith("My-photos-2024_none_tnlpad_small_resnet_seed1_")
+    (run,) = out.iterdir()
+    assert run.name == first["run_id"]
+    again = json.loads(train(data.rename(tmp_path / "other"), *words).stdout)
+    assert again == first
+    assert list(out.iterdir()) == [run]
+    assert json.loads((run / "data.json").read_text())["path"] == str(tmp_path / "other")
+
+
+def test_a_run_of_an_earlier_version_is_found_and_resumed(tmp_path):
+    own = open_dataset(blobs(tmp_path / "x.npz"))
+    config, out = configure(own.shape, settings=SHORT), tmp_path / "runs"
+    folder = run(config, out, own=own)
+    old = folder.path.rename(out / config.run_id)
+    assert config.run_id.startswith(f"own-{own.shape.fingerprint[:10]}_")
+    (old / "summary.json").unlink()  # interrupted
+    assert run(config, out, own=own).path == old
+    assert run(config, out, own=own).summary()["run_id"] == config.run_id
+    assert [path.name for path in out.iterdir()] == [old.name]
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("photos", "photos"),
+        ("../Bilder \u00fc/", "Bilder-\u00fc"),
+        ("table.v2.csv", "table.v2"),
+        ("--rm -rf;.csv", "rm--rf"),
+        ("\u2603.csv", "data"),
+        ("x" * 90 + ".csv", "x" * 40),
+    ],
+)
+def test_titles_are_fit_for_file_names(tmp_path, source, title):
+    own = open_dataset(blobs(tmp_path / "x.npz"))
+    assert dataclasses.replace(own, source=Path(source)).title == title
+    assert dataclasses.replace(own, source=Path(f"runs/{own.shape.name}.npz")).title == "data"
 
 
 def test_going_on_with_changed_data_is_refused(tmp_path):

@@ -1,9 +1,8 @@
-"""Find the run that the RUN argument names: a folder, or a name below the folder of runs."""
+"""Find the run that the RUN argument names: by its folder, name, hash, or as the latest one."""
 
-import glob
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,29 +14,62 @@ if TYPE_CHECKING:
     from tnlpad.suspects.listing import RankedRun
 
 MAX_NAMES_SHOWN = 3
+LATEST = "latest"
+MIN_HASH_DIGITS = 4
 
 
 def find_run(run: str, runs: Path) -> "RunFolder":
-    """Return a finished run by its folder, its name, or the beginning of a name; exit with code 3 if there is none."""
-    from tnlpad.records.store import RunFolder
-
-    close = sorted(runs.glob(f"{glob.escape(run)}*/config.json")) if "/" not in run and run else []
-    candidates = [Path(run), runs / run, *([close[0].parent] if len(close) == 1 else [])]
-    folder = next((RunFolder(path) for path in candidates if (path / "config.json").is_file()), None)
-    if folder is None:
-        trained = f" The last run on these data is {found}." if (found := _last_run_on(run, runs)) is not None else ""
-        if len(close) > 1:
-            names = ", ".join(path.parent.name for path in close[:MAX_NAMES_SHOWN])
-            more = ", …" if len(close) > MAX_NAMES_SHOWN else "."
-            fail(f"{run} matches {len(close)} runs: {names}{more}{trained} Give more of the name.", code=3)
+    """Return a finished run by its folder, its name or hash, the start of one, or `latest`; exit with 3 if none."""
+    found = _matching(run, runs)
+    if len(found) != 1:
+        trained = f" The last run on these data is {last}." if (last := _last_run_on(run, runs)) is not None else ""
+        if found:
+            names = ", ".join(folder.path.name for folder in found[:MAX_NAMES_SHOWN])
+            more = ", …" if len(found) > MAX_NAMES_SHOWN else "."
+            fail(f"{run} matches {len(found)} runs: {names}{more}{trained} Give more of the name.", code=3)
         fail(
-            f"there is no run {run}, neither as a folder nor in {runs}.{trained} Give the folder of a run, or "
-            "its name and --runs FOLDER.",
+            f"there is no run {run}, neither as a folder nor in {runs}.{trained} Give the folder of a run, or its name "
+            "and --runs FOLDER; `tnlpad runs FOLDER` lists them.",
             code=3,
         )
+    (folder,) = found
     if not folder.finished:
         fail(f"the run in {folder.path} is not finished. Continue it with {_resume_command(folder)}.", code=3)
     return folder
+
+
+def _matching(run: str, runs: Path) -> "list[RunFolder]":
+    """Return the runs that a word may mean, by the first rule that fits any."""
+    from tnlpad.records.store import RunFolder, find_runs
+
+    for path in (Path(run), runs / run):
+        if (path / "config.json").is_file():
+            return [RunFolder(path)]
+    if not run or "/" in run:
+        return []
+    every = list(find_runs(runs))
+    if run == LATEST:
+        return [max(every, key=lambda each: each.changed)] if every else []
+    rules: tuple[Callable[[RunFolder], bool], ...] = (
+        lambda each: each.path.name.startswith(run),
+        lambda each: len(run) >= MIN_HASH_DIGITS and _last_word(each.path.name).startswith(run),
+        lambda each: _last_word(each.path.name) == _last_word(run),  # the name of the run elsewhere
+        lambda each: _dataset(each).startswith(run),  # the start of the name that earlier versions gave
+    )
+    return next((found for rule in rules if (found := [each for each in every if rule(each)])), [])
+
+
+def _last_word(name: str) -> str:
+    return name.rpartition("_")[2]
+
+
+def _dataset(folder: "RunFolder") -> str:
+    from tnlpad.records.store import RecordError
+
+    try:
+        return str(folder.config().get("dataset", ""))
+    except RecordError:
+        return ""
 
 
 def find_ranked_run(run: str, runs: Path) -> "RankedRun":

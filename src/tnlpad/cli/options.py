@@ -19,7 +19,11 @@ Protocol = Literal["paper", "authors"]
 Executor = Literal["local", "ray"]
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A finished run: its folder, its name, or the start of its name.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A finished run: its folder, its name or hash, the start of one, or latest (see tnlpad runs).",
+    ),
 ]
 Runs = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder that holds the runs.")]
 ImagesFolder = Annotated[

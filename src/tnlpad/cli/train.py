@@ -143,8 +143,9 @@ def train(
     tnlpad train digits --noise symmetric:0.4 --epochs 20
     """
     say("Loading torch.", quiet)
+    from tnlpad.runs.config import unused_gpu
     from tnlpad.runs.recipes import scoring_interval
-    from tnlpad.runs.run import run
+    from tnlpad.runs.run import run, run_folder
 
     name = _one_dataset(data, data_option)
     where, features = checked_device(device), cache_folder(cache)
@@ -186,17 +187,20 @@ def train(
     if chosen.milestones and min(chosen.milestones) > chosen.epochs:
         advice = f"Set them, such as --set milestones={max(1, 3 * chosen.epochs // 4)}."
         say(f"Note: all milestones come after epoch {chosen.epochs}: the learning rate never decays. {advice}", quiet)
-    _report_changed_data(chosen, own, out, resume, quiet)
+    place = run_folder(chosen, out, own)
+    _report_changed_data(place, own, resume, quiet)
     if resume:
-        _require_begun(chosen, out)
+        _require_begun(place)
     keep_scores = own is not None if scores is None else scores  # scoring costs extra passes over the data
 
-    say(f"{chosen.run_id} on {where}", quiet)
+    say(f"{place.path.name} on {where}", quiet)
+    if (unused := unused_gpu(where)) is not None:
+        say(unused, quiet)
     with (
         used_folder(out, "--out") as folder,
         exit_codes(),
         ending_early(kept="The last checkpoint, if there is one yet, is"),
-        tensorboard_log(tensorboard, folder / chosen.run_id) as log,
+        tensorboard_log(tensorboard, place.path) as log,
         run_progress(chosen.epochs, quiet) as progress,
     ):
 
@@ -294,15 +298,15 @@ def _changed(
     return with_settings(config, {**initial, **given}), found
 
 
-def _report_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Path, resume: bool, quiet: bool) -> None:
+def _report_changed_data(run: "RunFolder", own: "OwnDataset | None", resume: bool, quiet: bool) -> None:
     """Point out an earlier run on the same path whose data have changed: it cannot be resumed."""
     from tnlpad.records.scores import read_data_file
-    from tnlpad.records.store import RecordError, RunFolder, find_runs
+    from tnlpad.records.store import RecordError, find_runs
 
-    if own is None or RunFolder(out / config.run_id).begun:
+    if own is None or run.begun:
         return
     here = str(own.source.absolute())
-    for folder in find_runs(out):
+    for folder in find_runs(run.path.parent):
         try:
             recorded = read_data_file(folder.path) or {}
         except RecordError:
@@ -321,13 +325,10 @@ def _report_changed_data(config: "RunConfig", own: "OwnDataset | None", out: Pat
             return
 
 
-def _require_begun(config: "RunConfig", out: Path) -> None:
-    from tnlpad.records.store import RunFolder
-
-    folder = RunFolder(out / config.run_id)
-    if not folder.begun:
+def _require_begun(run: "RunFolder") -> None:
+    if not run.begun:
         fail(
-            f"there is nothing to resume in {folder.path}. Leave out --resume to start this run, or check that all "
+            f"there is nothing to resume in {run.path}. Leave out --resume to start this run, or check that all "
             "options are those it was started with.",
             code=3,
         )

@@ -153,6 +153,7 @@ def tune(
         if own is not None:
             source = OwnData(
                 path=_absolute(data),
+                title=own.title,
                 images=None if images is None else _absolute(images),
                 label=label,
                 text=text,

@@ -135,7 +135,7 @@ def run_grid(
         own: The user's own data, if the runs are on them.
         on_wait: Called with the number of runs left when other processes have all of them.
     """
-    left = {config.run_id: config for config in configs}
+    left = {config.run_id if own is None else config.named(own.title): config for config in configs}
     # Absolute paths: a worker on another machine has another working directory.
     folder = str(out.absolute())
     datasets, file = (str(path.absolute()) if path is not None else None for path in (root, weights))

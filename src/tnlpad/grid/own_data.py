@@ -8,9 +8,13 @@ from tnlpad.runs.choose_backbone import AnyBackbone, choose_backbone
 
 
 class OwnData(NamedTuple):
-    """Options of `open_dataset` and `choose_backbone`, as plain data; `cache` is the folder of computed features."""
+    """Options of `open_dataset` and `choose_backbone`, as plain data.
+
+    `title` is the word for the data in the names of runs, and `cache` the folder of computed features.
+    """
 
     path: str
+    title: str
     images: str | None
     label: str | None
     text: str | None

@@ -12,7 +12,7 @@ written. Any other unreadable content raises `RecordError`.
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,6 +51,15 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         return self.summary_file.exists()
+
+    @property
+    def changed(self) -> float:
+        """Time of the last change of its records, in seconds since 1970; 0 if they are gone."""
+        times = [0.0]
+        for file in (self.config_file, self.epochs_file, self.summary_file):
+            with suppress(OSError):
+                times.append(file.stat().st_mtime)
+        return max(times)
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Create the folder and write the configuration; an existing one must be equal."""
@@ -178,6 +187,11 @@ def find_runs(root: Path) -> Iterator[RunFolder]:
         for path in sorted(root.iterdir()):
             if (path / "config.json").is_file():
                 yield RunFolder(path)
+
+
+def find_hash(root: Path, digits: str) -> RunFolder | None:
+    """Return the run directly within `root` whose name ends with this hash, or None."""
+    return next((RunFolder(path.parent) for path in sorted(root.glob(f"*_{digits}/config.json"))), None)
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:

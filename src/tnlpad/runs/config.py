@@ -35,9 +35,12 @@ from tnlpad.runs.recipes import (
     options_for_weights,
     run_defaults,
 )
-from tnlpad.runs.settings import allowed, as_text, check_name, field_comments, nearest, read
+from tnlpad.runs.settings import allowed, as_text, check_name, field_comments, read
+from tnlpad.suggestions import similar
 from tnlpad.types import ProtocolName
 
+HASH_DIGITS = 10
+MAX_SUGGESTED = 3
 ONLY_FOR_USER_DATA = ("data", "backbone", "finetune", "folds", "repeats")
 # Options that a method did not always have, and what it did without them: this value is not written, so that such runs
 # keep their names.
@@ -108,11 +111,20 @@ class RunConfig:
         return plain
 
     @property
-    def run_id(self) -> str:
-        """A readable name with a hash of all fields."""
+    def hash(self) -> str:
+        """Digits of the hash of all fields, which identify the run."""
         content = json.dumps(self.to_json(), sort_keys=True).encode()
-        words = [self.dataset, parse_noise(self.noise).name, self.method, self.network, f"seed{self.seed}"]
-        return "_".join(words) + "_" + hashlib.sha256(content).hexdigest()[:10]
+        return hashlib.sha256(content).hexdigest()[:HASH_DIGITS]
+
+    @property
+    def run_id(self) -> str:
+        """A readable name that ends with the hash."""
+        return self.named(self.dataset)
+
+    def named(self, data: str) -> str:
+        """Return the name of the run with another word for its data."""
+        words = [data, parse_noise(self.noise).name, self.method, self.network, f"seed{self.seed}", self.hash]
+        return "_".join(words)
 
 
 RUN_HINTS = typing.get_type_hints(RunConfig)
@@ -208,7 +220,9 @@ def _hints_with(key: str, method: str) -> dict[str, Any]:
     known = sorted((RUN_HINTS.keys() - NOT_SETTABLE) | options.keys())
     if key == "lr":
         raise ValueError("'lr' is not a setting: use learning_rate, or --lr.")
-    raise ValueError(f"{key!r} is not a setting of this run{nearest(key, known)} There are: {', '.join(known)}.")
+    names = " or ".join(similar(key, known, MAX_SUGGESTED))
+    meant = f" Did you mean {names}?" if names else ""
+    raise ValueError(f"{key!r} is not a setting of this run.{meant} `tnlpad train --settings` lists all.")
 
 
 @functools.cache
@@ -450,6 +464,8 @@ def _inputs(config: RunConfig) -> str:
 
 # Devices --------------------------------------------------------------------------------------------------------------
 
+NVIDIA_DRIVER = "/proc/driver/nvidia/version"
+
 
 def device_named(name: str) -> str:
     """Return the name of an available device; "auto" is the GPU if there is one."""
@@ -462,6 +478,17 @@ def device_named(name: str) -> str:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {name}: this torch sees no GPU. Use cpu; `tnlpad doctor` says more.")
     return name
+
+
+def unused_gpu(device: str) -> str | None:
+    """Return a sentence about a GPU that this machine has and the run does not use, or None."""
+    if torch.device(device).type != "cpu":
+        return None
+    if torch.cuda.is_available():
+        return "This machine has a GPU, and this run is on the CPU: --device cuda uses the GPU."
+    if os.path.exists(NVIDIA_DRIVER):
+        return f"This machine has a GPU that torch {torch.__version__} cannot use: `tnlpad doctor` says more."
+    return None
 
 
 def available_cores() -> int:

@@ -156,7 +156,7 @@ def _same(config: RunConfig, backbone: AnyBackbone | None) -> AnyBackbone:
     """Return the backbone if it is the one that the run was configured for."""
     if backbone is None or backbone.identity != config.backbone:
         found = "none was given" if backbone is None else f"this is {backbone.identity}"
-        raise DataError(f"{config.run_id} is a run with {config.backbone}, but {found}. Add --backbone.")
+        raise DataError(f"This is a run with {config.backbone}, but {found}. Add --backbone.")
     return backbone
 
 

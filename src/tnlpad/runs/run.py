@@ -26,7 +26,7 @@ from tnlpad.features.backbone import Backbone
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.records.scores import SampleScores, write_scores
-from tnlpad.records.store import RecordError, RunFolder, finished_summary
+from tnlpad.records.store import RecordError, RunFolder, find_hash, finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig, available_cores, command, departures
@@ -64,7 +64,7 @@ def run(
 
     Args:
         config: The run.
-        out: Folder of all runs.
+        out: Folder of all runs; see `run_folder`.
         own: User data, which must be those that the run was configured for.
         root: Folder of datasets.
         weights: File of pretrained weights, if it is not in the folder of datasets.
@@ -78,7 +78,7 @@ def run(
         engine, checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
     """
     _check_data(config, own)
-    folder = RunFolder(out / config.run_id)
+    folder = run_folder(config, out, own)
     if folder.finished:
         folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
         return _finished(folder, config, own, backbone)
@@ -132,9 +132,18 @@ def run(
         _write_model(folder, next(iter(method.judged)), trained)
         if statistics is not None and statistics.started:
             write_scores(folder.path, _scores(config, data, statistics))
-        folder.finish(_summary(config, method, trained.history, data, place, time.time() - began))
+        folder.finish(
+            {"run_id": folder.path.name, **_summary(config, method, trained.history, data, place, time.time() - began)}
+        )
         folder.checkpoint_file.unlink(missing_ok=True)  # several times the size of the model, and not needed any more
     return folder
+
+
+def run_folder(config: RunConfig, out: Path, own: OwnDataset | None = None) -> RunFolder:
+    """Return the folder of a run. One on user data is named after them, and found by its hash under any other name."""
+    if own is None:
+        return RunFolder(out / config.run_id)
+    return find_hash(out, config.hash) or RunFolder(out / config.named(own.title))
 
 
 def _check_data(config: RunConfig, own: OwnDataset | None) -> None:
@@ -143,10 +152,10 @@ def _check_data(config: RunConfig, own: OwnDataset | None) -> None:
         return
     if config.data is None or own is None:
         needed = "your own data: give their path" if own is None else f"{config.dataset}: leave out your own data"
-        raise DataError(f"{config.run_id} is a run on {needed}.")
+        raise DataError(f"This is a run on {needed}.")
     if config.data != own.shape:
         raise DataError(
-            f"{own.source} has changed since {config.run_id} was started: {_difference(config.data, own.shape)}. "
+            f"{own.source} has changed since this run was started: {_difference(config.data, own.shape)}. "
             "Restore the data to resume the run, or start a new one."
         )
 
@@ -243,7 +252,6 @@ def _summary(
     best, last = chosen(history), history[-1]
     keys = ("epoch", "validation_accuracy", "test_accuracy", "judged")
     return {
-        "run_id": config.run_id,
         "config": config.to_json(),
         "settings": departures(config),
         "chosen": {key: best[key] for key in keys},

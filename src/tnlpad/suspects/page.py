@@ -56,7 +56,7 @@ def page_of_run(
         listed,
         run.ranking,
         run.scores.class_names,
-        {"run": facts["run_id"], "method": f"{config['method']}, {config['network']}", **judged},
+        {"run": run.folder.path.name, "method": f"{config['method']}, {config['network']}", **judged},
         picture=shown.picture,
         numbers=shown.numbers,
         text=shown.text,
@@ -104,7 +104,7 @@ def audit_page(
         file=file,
         class_names=list(run.scores.class_names),
         caution=run.caution,
-        facts={"run": run.scores.facts["run_id"], "drawing": f"by {sample.by}, seed {sample.seed}", "name": token},
+        facts={"run": run.folder.path.name, "drawing": f"by {sample.by}, seed {sample.seed}", "name": token},
     )
 
 
