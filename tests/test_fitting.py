@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset, TensorDataset
 import tnlpad
 from tests.cli.trained import asked
 from tests.data.own_files import class_folders, picture
+from tnlpad.progress import is_watched
 from tnlpad.records.scores import read_data_file
 from tnlpad.suspects.listing import Suspect
 
@@ -113,7 +115,8 @@ def test_it_is_the_run_of_the_command_line(tmp_path):
     np.savez(tmp_path / "rows.npz", x=rows, y=labels)
     words = ("train", tmp_path / "rows.npz", "--seed", 2, "--set", "epochs=2", "--out", tmp_path / "theirs", "-q")
     assert asked(*words, "--json").exit_code == 0
-    theirs = tmp_path / "theirs" / result.folder.name
+    (theirs,) = (tmp_path / "theirs").iterdir()
+    assert theirs.name == result.folder.name.replace("data_", "rows_")
     for name in ("config.json", "pred_probs.npy", "scores.parquet", "samples.parquet"):
         assert (theirs / name).read_bytes() == (result.folder / name).read_bytes(), name
 
@@ -137,12 +140,70 @@ def test_a_finished_run_is_not_repeated(tmp_path):
     assert again.ranked() == first.ranked()
 
 
+def test_progress_is_shown_where_someone_sees_it_or_asks_for_it(capsys):
+    tnlpad.fit(*blobs(), settings=SHORT)
+    assert capsys.readouterr() == ("", "")
+    tnlpad.fit(*blobs(), settings=SHORT, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.split()[0] for line in err.splitlines()] == ["1/2", "2/2"]
+
+
+def test_a_notebook_is_watched(monkeypatch):
+    assert not is_watched()
+    kernel = SimpleNamespace(kernel=None)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: kernel))
+    assert is_watched()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert not is_watched()
+
+
+def test_a_result_prints_as_a_short_table(flipped):
+    *_, result = flipped
+    text = repr(result)
+    low, high = (f"{100 * share:.1f}" for share in result.noise_rate_interval)
+    first = result.suspects[0]
+    for wanted in (
+        "samples       1,797",
+        "classes       10",
+        f"({low} to {high} %)",
+        f"suspects      {len(result.suspects)}",
+    ):
+        assert wanted in text
+    row = next(line for line in text.splitlines() if line.startswith(f"{first.id} "))
+    assert row.split() == [first.id, first.given_name, first.suggested_name, f"{100 * first.confidence:.0f}"]
+    assert len(text.splitlines()) == 12
+    assert result._repr_html_().count("<tr>") == 11
+
+
+def test_what_is_printed_of_weak_results_and_hostile_names():
+    images, labels = patterns(40)
+    names = np.array(["<b>x</b>", "two\nlines"])[np.random.default_rng(0).permutation(labels)]
+    result = tnlpad.fit(images, names, settings={"epochs": 1})
+    page = result._repr_html_()
+    assert result.caution is not None
+    assert result.caution in repr(result)
+    assert "<b>" not in page
+    assert "\n" not in repr(result).splitlines()[-1]
+
+
+def test_the_most_probable_classes(flipped):
+    images, _, _, _, result = flipped
+    classes, shares = result.predict_top(images[:20], 3)
+    every = result.predict_proba(images[:20])
+    np.testing.assert_array_equal(classes[:, 0], result.predict(images[:20]))
+    np.testing.assert_allclose(shares, -np.sort(-every, axis=1)[:, :3])
+    for wrong in (0, 11):
+        with pytest.raises(ValueError, match=f"top={wrong}: the run has 10 classes"):
+            result.predict_top(images[:2], wrong)
+
+
 def test_a_temporary_folder_goes_away_with_the_result():
     result = tnlpad.fit(*blobs(), settings=SHORT)
     folder = result.folder
     assert (folder / "summary.json").exists()
     assert list(folder.parent.iterdir()) == [folder]  # of the samples no copy is made that nobody would open
-    assert repr(result) == f"Result(folder={folder!r})"  # for a prompt, where all samples would fill the screen
+    assert repr(result).startswith(f"Result in {folder}\n")
     del result
     assert not folder.exists()
 
@@ -302,7 +363,7 @@ def test_bad_input_leaves_nothing_behind(data, labels, said, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"settings": {"epoch": 3}}, "did you mean epochs?"),
+        ({"settings": {"epoch": 3}}, "Did you mean epochs?"),
         ({"settings": {"epochs": 0}}, "epochs=0: must be at least 1"),
         ({"method": "tnlpat"}, "did you mean tnlpad?"),
         ({"network": "resnet"}, "network='resnet' is unknown"),

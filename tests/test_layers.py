@@ -26,12 +26,13 @@ ALLOWED: dict[str, set[str]] = {
     "runs": PARTS,
     "paper_figures": PARTS | {"runs"},
     "grid": PARTS | {"runs", "paper_figures"},
+    "progress": {"data"},
     "suspects": SHARED | {"records", "data"},
     "review": SHARED | {"records", "data", "features", "suspects"},
     "report": {"records", "paper", "atomic_files"},
     "integrations": {"core", "records", "training", "runs", "suspects"},
-    "fitting": SHARED | {"records", "data", "features", "runs", "suspects", "networks", "training"},
-    "cli": PARTS | {"runs", "grid", "paper_figures", "suspects", "review", "report", "integrations"},
+    "fitting": SHARED | {"progress", "records", "data", "features", "runs", "suspects", "networks", "training"},
+    "cli": PARTS | {"progress", "runs", "grid", "paper_figures", "suspects", "review", "report", "integrations"},
     "__main__": {"cli"},
 }
 # Names that the package itself exports, by the folder that defines them.

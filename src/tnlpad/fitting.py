@@ -16,7 +16,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -32,17 +32,19 @@ from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
 from tnlpad.features.cache import default_cache
+from tnlpad.progress import is_watched, run_progress
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.choose_backbone import choose_backbone
 from tnlpad.runs.config import configure, device_named
 from tnlpad.runs.own_data import trainable_parts
-from tnlpad.runs.predict import class_probabilities, inputs_of_own, reading_options
+from tnlpad.runs.predict import class_probabilities, inputs_of_own, most_probable, reading_options
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
 from tnlpad.runs.saved_samples import keep_samples
 from tnlpad.runs.shipped import Shipped, load_shipped
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import Audit, audit_run
+from tnlpad.suspects.brief import as_html, as_text
 from tnlpad.suspects.clean import Action, clean_samples, cleaned_frame, cleaned_labels
 from tnlpad.suspects.export import PAGE_FILE, write_suspects
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
@@ -75,6 +77,7 @@ def fit(
     finetune: bool = False,
     device: str = "auto",
     out: str | PathLike[str] | None = None,
+    progress: bool | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> "Result":
     """Train a classifier on samples whose labels are partly wrong, and score every label.
@@ -116,6 +119,7 @@ def fit(
         out: Folder for the run (default: a temporary folder, removed with the result). The same call with the same
             folder resumes an interrupted run and does not repeat a finished one. `tnlpad suspects`, `clean`, `predict`
             and `export` take the run.
+        progress: Show the progress on stderr (default: in a terminal or a notebook).
         on_epoch: Called with the record of each epoch.
 
     Raises:
@@ -157,21 +161,31 @@ def fit(
         finetune=finetune,
         settings=encoded_by.settings | all_settings,
     )
+    quiet = not (is_watched() if progress is None else progress)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
     try:
         if out is not None and own.source == IN_MEMORY:
             own = keep_samples(own, place)  # for commands that open the data again
-        folder = run(
-            config,
-            place,
-            own=own,
-            weights=initial,
-            backbone=encoded_by.backbone,
-            cache=default_cache(),
-            device=chosen_device,
-            scoring_interval=scoring_interval(config.epochs),
-            on_epoch=on_epoch,
-        )
+        with run_progress(config.epochs, quiet) as shown:
+
+            def after_epoch(record: dict[str, Any]) -> None:
+                shown.on_epoch(record)
+                if on_epoch is not None:
+                    on_epoch(record)
+
+            folder = run(
+                config,
+                place,
+                own=own,
+                weights=initial,
+                backbone=encoded_by.backbone,
+                cache=default_cache(),
+                device=chosen_device,
+                scoring_interval=scoring_interval(config.epochs),
+                reporter=shown.reporter,
+                on_step=shown.on_step,
+                on_epoch=after_epoch,
+            )
         result = _result(rank_run(folder), label, own, given)
     except BaseException:
         if out is None:
@@ -244,9 +258,9 @@ class Given:
     column: Any = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result:
-    """A trained classifier, and what it found out about the labels.
+    """A trained classifier, and what it found out about the labels. It prints as a short table.
 
     Args:
         folder: The run folder; temporary unless `fit` was called with `out`.
@@ -259,12 +273,18 @@ class Result:
     """
 
     folder: Path
-    summary: Mapping[str, Any] = field(repr=False)
-    shipped: Shipped = field(repr=False)
-    run: RankedRun = field(repr=False)
-    label: str | None = field(default=None, repr=False)
-    data: OwnDataset | None = field(default=None, repr=False)
-    given: Given | None = field(default=None, repr=False)
+    summary: Mapping[str, Any]
+    shipped: Shipped
+    run: RankedRun
+    label: str | None = None
+    data: OwnDataset | None = None
+    given: Given | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} in {self.folder}\n{as_text(self.run)}"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.run)
 
     @cached_property
     def model(self) -> Classifier:
@@ -331,6 +351,11 @@ class Result:
         """Return the most probable of the `classes` for each sample."""
         labels: NDArray[Any] = self.classes[self.predict_proba(data).argmax(1)]
         return labels
+
+    def predict_top(self, data: Any, k: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return the `k` most probable of the `classes` for each sample, the first first, and their probabilities."""
+        shares, labels = most_probable(torch.from_numpy(self.predict_proba(data)), k)
+        return self.classes[labels.numpy()], shares.numpy()
 
     def audit(self, decisions: Mapping[str, str | None]) -> Audit:
         """Estimate the share of wrong labels from checked ones, whatever the errors are, with an exact interval.

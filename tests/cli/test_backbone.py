@@ -188,7 +188,7 @@ def test_a_killed_feature_pass_goes_on(photos, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tnlpad.cli.progress._SampleLines.progress", killed)
+        patch.setattr("tnlpad.progress._SampleLines.progress", killed)
         stopped = asked(*words)
     assert stopped.exit_code == 130
     assert not list((tmp_path / "runs").glob("*"))  # nothing has been trained yet

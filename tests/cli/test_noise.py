@@ -78,11 +78,26 @@ def test_json_is_exactly_one_document(out):
 
 
 def test_the_same_command_gives_the_same_labels_and_another_seed_others(out, tmp_path):
+    words = ("digits", "--noise", "symmetric:0.4")
     checksums = [
-        json.loads(run("digits", "--noise", "symmetric:0.4", "--seed", seed, "--out", out, "--json").stdout)["checksum"]
-        for seed in (1, 1, 2)
+        json.loads(run(*words, "--seed", seed, "--out", file, "--json").stdout)["checksum"]
+        for file, seed in ((out, 1), (tmp_path / "again.npz", 1), (tmp_path / "other.npz", 2))
     ]
     assert checksums[0] == checksums[1] != checksums[2]
+
+
+def test_files_are_not_replaced_unasked(out, tmp_path):
+    words = ("digits", "--noise", "symmetric:0.4", "--picture", tmp_path / "x.svg", "--out")
+    (tmp_path / "x.svg").write_text("mine")
+    out.write_text("mine")
+    for file in (out, tmp_path / "other.npz"):
+        result = run(*words, file)
+        assert result.exit_code == 2
+        assert "exists" in result.stderr
+        assert "--overwrite" in result.stderr
+    assert out.read_text() == (tmp_path / "x.svg").read_text() == "mine"
+    assert run(*words, out, "--overwrite").exit_code == 0
+    assert len(read_label_file(out).noisy.given)
 
 
 def test_the_legacy_stream(out):

@@ -41,6 +41,21 @@ def test_a_single_image(run, tmp_path):
     assert found[0]["probability"] == document("predict", run, tmp_path)["predictions"][0]["probability"]
 
 
+def test_the_most_probable_classes_have_columns_of_their_own(run, tmp_path):
+    result = asked("predict", run, "digits", "--top", 3, "-q")
+    header, first, *_ = result.stdout.splitlines()
+    assert header == "id,path,predicted_1,probability_1,predicted_2,probability_2,predicted_3,probability_3"
+    found = document("predict", run, "digits", "--top", 3)["predictions"][0]
+    assert first.split(",")[2::2] == found["predicted"]
+    assert [float(each) for each in first.split(",")[3::2]] == found["probability"]
+    assert found["probability"] == sorted(found["probability"], reverse=True)
+    alone = document("predict", run, "digits")["predictions"][0]
+    assert (alone["predicted"], alone["probability"]) == (found["predicted"][0], found["probability"][0])
+    many = asked("predict", run, "digits", "--top", 11)
+    assert many.exit_code == 2
+    assert "--top 11: the run has 10 classes" in many.stderr
+
+
 def test_data_of_another_shape_are_bad_data(run, tmp_path):
     np.savez(tmp_path / "a.npz", images=np.zeros((4, 3, 9, 9), dtype=np.uint8), labels=np.arange(4))
     result = asked("predict", run, tmp_path / "a.npz")

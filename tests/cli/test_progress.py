@@ -6,8 +6,9 @@ from rich.console import Console
 
 import tnlpad.cli.progress as progress
 from tnlpad.cli.grid_progress import Tally, ended_line, grid_progress
-from tnlpad.cli.progress import duration, epoch_line, machine_time, run_progress, status_line
+from tnlpad.cli.progress import duration, machine_time, run_progress, status_line
 from tnlpad.grid.grid import Ended, Failure
+from tnlpad.progress import epoch_line
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure
 
@@ -39,9 +40,34 @@ def test_lines_of_a_run_say_how_fast_features_come_and_how_long_it_takes(clock, 
         shown.on_step(1, 1, 4)
         clock[0] += 5
         shown.on_epoch(RECORD)
-        assert capsys.readouterr().err.endswith("About 95 s left.\n")
+        assert capsys.readouterr().err.endswith("(about 2 min left)\n")  # 5 s for three quarters of an epoch
         shown.on_epoch(RECORD | {"epoch": 2})
-        assert "left" not in capsys.readouterr().err
+        assert capsys.readouterr().err == ""  # nothing new within half a minute
+        clock[0] += 36
+        shown.on_epoch(RECORD | {"epoch": 3})
+        assert capsys.readouterr().err.endswith("(about 5 min left)\n")  # 18 s for each of 17
+        shown.on_epoch(RECORD | {"epoch": 20})
+        assert capsys.readouterr().err == epoch_line(RECORD | {"epoch": 20}, 20) + "\n"
+
+
+def test_steps_of_a_long_first_epoch_tell_the_time(clock, capsys):
+    with run_progress(10, quiet=False) as shown:
+        for step in range(1, 5):
+            shown.on_step(1, step, 100)
+            clock[0] += 12
+    said = capsys.readouterr().err
+    assert said == "1/10 step 4 of 100 (about 3.3 h left, and more for measuring after each epoch)\n"
+
+
+def test_epochs_of_one_step_tell_the_time_from_the_second_on(clock, capsys):
+    with run_progress(4, quiet=False) as shown:
+        for epoch in (1, 2, 3):
+            shown.on_step(epoch, 1, 1)
+            clock[0] += 2
+            shown.on_epoch(RECORD | {"epoch": epoch})
+    first, second = capsys.readouterr().err.splitlines()
+    assert "left" not in first
+    assert second.endswith("(about 4 s left)")
 
 
 def test_bars_of_a_run(terminal):

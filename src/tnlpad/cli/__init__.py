@@ -26,6 +26,7 @@ from tnlpad.cli.predict import predict
 from tnlpad.cli.report import report
 from tnlpad.cli.reproduce import reproduce
 from tnlpad.cli.review import review
+from tnlpad.cli.runs import runs
 from tnlpad.cli.suspects import suspects
 from tnlpad.cli.train import train
 from tnlpad.cli.tune import tune
@@ -57,7 +58,7 @@ def options(
 
 VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start here": (demo, doctor),
-    "Your own data": (check, train, suspects, review, audit, clean, predict, export),
+    "Your own data": (check, train, runs, suspects, review, audit, clean, predict, export),
     "Experiments": (tune, reproduce, report, noise),
 }
 for panel, verbs in VERBS.items():

@@ -44,6 +44,7 @@ def noise(
         typer.Option(help="Pixels that instance noise uses: 0 to 255 (raw), 0 to 1 (unit), or standardized."),
     ] = "raw",
     picture: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the transition matrix.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
     root: Root = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -57,7 +58,7 @@ def noise(
 
     with exit_codes():
         spec, info = parse_noise(kind), find(dataset)
-        _check_outputs(out, picture)
+        _check_outputs(out, picture, overwrite)
         content, class_names = _labels(spec, info, seed, protocol, legacy_stream, inputs, root, quiet)
     document = described(content, class_names)
     checksum = _write(content, class_names, out, picture)
@@ -68,8 +69,8 @@ def noise(
         print_result(document)
 
 
-def _check_outputs(out: Path, picture: Path | None) -> None:
-    """Check the output files before any long work: their suffixes, and that their folders are writable."""
+def _check_outputs(out: Path, picture: Path | None, overwrite: bool) -> None:
+    """Check the output files before any long work: their suffixes, that none exists, and that folders are writable."""
     if out.suffix != ".npz":
         fail(f"--out {out}: a label file must end in .npz.", code=2)
     if picture is not None and picture.suffix.lower() not in PICTURE_SUFFIXES:
@@ -78,6 +79,8 @@ def _check_outputs(out: Path, picture: Path | None) -> None:
         if path is not None:
             if path.is_dir():
                 fail(f"{option} {path} is a folder: name a file in it.", code=2)
+            if path.exists() and not overwrite:
+                fail(f"{option} {path} exists. Name another file, or add --overwrite to replace it.", code=2)
             _make_folder(path, option)
 
 

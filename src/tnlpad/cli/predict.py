@@ -2,10 +2,11 @@
 
 import csv
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,10 +17,10 @@ from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.own.dataset import Problem
-    from tnlpad.runs.predict import Inputs
+    from tnlpad.runs.predict import Inputs, Prediction
     from tnlpad.runs.shipped import Shipped
 
-HEADER = ("id", "path", "predicted", "probability")
+PREDICTED = ("predicted", "probability")
 
 
 def predict(
@@ -37,6 +38,10 @@ def predict(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a .csv file (default: print the rows).")
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="K", min=1, help="Give the K most probable classes (default: the first alone)."),
     ] = None,
     runs: Runs = Path("runs"),
     root: Root = None,
@@ -66,32 +71,50 @@ def predict(
 
     try:
         shipped = load_shipped(folder)
+        if (classes := len(shipped.class_names)) < (top or 1):
+            fail(f"--top {top}: the run has {classes} classes. Give a number from 1 to {classes}.", code=2)
         ignored = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
         inputs, left_out = _inputs(data, images, ignored, shipped, root, cache_folder(cache), quiet)
         with progress_reporter(quiet, samples=True) as reporter:
-            found = list(predictions(shipped, inputs, reporter))
+            found = list(predictions(shipped, inputs, reporter, top=top or 1))
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
-    rows = ([getattr(each, name) for name in HEADER] for each in found)
+    header, rows = _table(found, top)
     if out is not None:
-        _write(out, rows)
+        _write(out, header, rows)
     if as_json:
-        document = {"predictions": [asdict(each) for each in found], "left_out": [asdict(each) for each in left_out]}
+        listed = [_document(each, top) for each in found]
+        document = {"predictions": listed, "left_out": [asdict(each) for each in left_out]}
         print_json(document | {"file": str(out) if out else None})
     elif out is not None:
         typer.echo(f"{len(found):,} predictions: {out}")
     else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(HEADER)
+        writer.writerow(header)
         writer.writerows(rows)
 
 
-def _write(out: Path, rows: Iterable[Sequence[object]]) -> None:
+def _table(found: "Sequence[Prediction]", top: int | None) -> tuple[list[str], Iterator[list[object]]]:
+    """Return the header of the table and its rows; with `top`, each class has its own columns."""
+    columns = [f"{name}_{rank}" for rank in range(1, top + 1) for name in PREDICTED] if top else list(PREDICTED)
+    rows = (
+        [each.id, each.path, *chain.from_iterable(zip(each.predicted, each.probability, strict=True))] for each in found
+    )
+    return ["id", "path", *columns], rows
+
+
+def _document(prediction: "Prediction", top: int | None) -> dict[str, Any]:
+    """Return plain data for JSON: lists with `top`, else one class."""
+    plain = asdict(prediction)
+    return plain if top else plain | {name: plain[name][0] for name in PREDICTED}
+
+
+def _write(out: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     from tnlpad.suspects.export import write_rows
 
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(out, HEADER, rows)
+        write_rows(out, header, rows)
     except OSError as error:
         fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
 

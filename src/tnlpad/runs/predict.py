@@ -41,12 +41,12 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """The most probable class of a sample."""
+    """The most probable classes of a sample, in descending order, and their probabilities."""
 
     id: str
     path: str | None
-    predicted: str
-    probability: float
+    predicted: tuple[str, ...]
+    probability: tuple[float, ...]
 
 
 def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> Inputs:
@@ -112,12 +112,26 @@ def _encoded(own: OwnDataset, shipped: Shipped, cache: Path, reporter: Reporter)
     return shipped.encoder.transform(own.texts if own.texts is not None else own.table)
 
 
-def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT) -> Iterator[Prediction]:
-    """Yield a prediction for each sample, in order."""
-    highest = (rows.max(1) for rows in class_probabilities(shipped, inputs, reporter))
-    best = chain.from_iterable(zip(shares.tolist(), labels.tolist(), strict=True) for shares, labels in highest)
-    for sample, path, (share, label) in zip(inputs.ids, inputs.paths, best, strict=True):
-        yield Prediction(id=sample, path=path, predicted=shipped.class_names[label], probability=round(share, 6))
+def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT, *, top: int = 1) -> Iterator[Prediction]:
+    """Yield the `top` most probable classes of each sample, in order."""
+    batches = (most_probable(rows, top) for rows in class_probabilities(shipped, inputs, reporter))
+    best = chain.from_iterable(zip(shares.tolist(), labels.tolist(), strict=True) for shares, labels in batches)
+    for sample, path, (shares, labels) in zip(inputs.ids, inputs.paths, best, strict=True):
+        yield Prediction(
+            id=sample,
+            path=path,
+            predicted=tuple(shipped.class_names[label] for label in labels),
+            probability=tuple(round(share, 6) for share in shares),
+        )
+
+
+def most_probable(probabilities: Tensor, top: int) -> tuple[Tensor, Tensor]:
+    """Return the `top` highest probabilities of each row and their classes, the first of equal ones first."""
+    classes = probabilities.shape[1]
+    if not 1 <= top <= classes:
+        raise ValueError(f"top={top}: the run has {classes} classes. Give a number from 1 to {classes}.")
+    shares, labels = probabilities.sort(dim=1, descending=True, stable=True)
+    return shares[:, :top], labels[:, :top]
 
 
 @torch.no_grad()

@@ -1,0 +1,185 @@
+"""`tnlpad runs`: list the runs in a folder, the newest first."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tnlpad.cli.options import AsJson
+from tnlpad.cli.output import fail, print_json, printable, say
+from tnlpad.cli.progress import duration
+
+if TYPE_CHECKING:
+    from tnlpad.records.store import Record, RunFolder
+
+State = Literal["finished", "running", "interrupted", "failed", "damaged"]
+WIDTH_WITH_DETAILS = 140  # columns of a terminal; in fewer, what the name of a run says is not repeated
+WIDTH_OF_PIPES = 240
+SECONDS_PER_DAY = 24 * 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A run as it is listed.
+
+    Args:
+        name: Name of its folder.
+        data: Path of the user's data, or name of the published dataset.
+        noise: Noise that was added to the labels.
+        method, network: As in its configuration.
+        validation_accuracy, test_accuracy: Those of the chosen epoch, if the run is finished and has them.
+        suspects: Number of labels that are more likely wrong than right; None if there is no list, or only a caution.
+        state: What became of it.
+        epochs_run, epochs: Number of finished epochs, and the most that there can be.
+        changed: Time of its last change, in seconds since 1970.
+        problem: Why it is damaged.
+    """
+
+    name: str
+    data: str | None = None
+    noise: str | None = None
+    method: str | None = None
+    network: str | None = None
+    validation_accuracy: float | None = None
+    test_accuracy: float | None = None
+    suspects: int | None = None
+    state: State
+    epochs_run: int | None = None
+    epochs: int | None = None
+    changed: float
+    problem: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, with the time as text."""
+        return asdict(self) | {"changed": datetime.fromtimestamp(self.changed, UTC).isoformat(timespec="seconds")}
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder that holds the runs.")] = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """List the runs in a folder, the newest first.
+
+    Shows the data, method, network, accuracy and number of suspects of each,
+    whether it is finished, and when it last changed.
+
+    Example: tnlpad runs
+    """
+    from tnlpad.records.store import find_runs
+
+    if not folder.is_dir():
+        what = "is a file, not a folder of runs" if folder.exists() else "does not exist"
+        fail(f"{folder} {what}. Name the folder that `tnlpad train --out` wrote to.", code=3)
+    listed = sorted(map(_listed, find_runs(folder)), key=lambda each: -each.changed)
+    if as_json:
+        print_json([each.to_json() for each in listed])
+        return
+    if not listed:
+        say(f"There are no runs in {folder}. `tnlpad train` writes them.")
+        return
+    _print(listed)
+    for each in listed:
+        if each.problem is not None:
+            say(f"{printable(each.name)}: {each.problem}")
+
+
+def _listed(folder: "RunFolder") -> Listed:
+    """Read the records of a run; a damaged one is listed as such."""
+    from tnlpad.records.store import RecordError
+
+    name, changed = folder.path.name, folder.changed
+    try:
+        return Listed(name=name, changed=changed, **_configured(folder), **_results(folder))
+    except (RecordError, OSError) as error:
+        return Listed(name=name, changed=changed, state="damaged", problem=str(error))
+
+
+def _configured(folder: "RunFolder") -> dict[str, Any]:
+    from tnlpad.records.scores import read_data_file
+    from tnlpad.records.store import CONFIG_TYPES, RecordError
+
+    config, about = folder.config(), read_data_file(folder.path) or {}
+    for key in ("dataset", "noise", "method", "network"):
+        if not isinstance(config.get(key), CONFIG_TYPES[key]):
+            raise RecordError(f"{folder.config_file} is damaged: {key} is missing or of the wrong type. Restore it.")
+    named = {key: config[key] for key in ("noise", "method", "network")}
+    return {"data": about.get("path", config["dataset"]), "epochs": config.get("epochs"), **named}
+
+
+def _results(folder: "RunFolder") -> dict[str, Any]:
+    from tnlpad.records.store import RecordError, summary_problem
+
+    if not folder.finished:
+        return {"state": _unfinished(folder), "epochs_run": folder.epoch_count}
+    summary: Record = folder.summary()
+    if (problem := summary_problem(summary)) is not None:
+        raise RecordError(f"{folder.summary_file} is damaged ({problem}). Restore it.")
+    chosen = {name: summary["chosen"][name] for name in ("validation_accuracy", "test_accuracy")}
+    return {"state": "finished", "epochs_run": summary["epochs_run"], "suspects": _suspects(folder), **chosen}
+
+
+def _unfinished(folder: "RunFolder") -> State:
+    if folder.in_use:
+        return "running"
+    return "failed" if folder.error_file.exists() else "interrupted"
+
+
+def _suspects(folder: "RunFolder") -> int | None:
+    """Count the suspects in the list beside the run; None if there is none, or none that can be called so."""
+    import csv
+
+    from tnlpad.suspects.export import CSV_FILE
+    from tnlpad.suspects.ranking import SUSPECT_FROM
+
+    path = folder.path / "suspects" / CSV_FILE
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            sure = [float(row["confidence"]) >= SUSPECT_FROM for row in csv.DictReader(file)]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        return None
+    return sum(sure) if any(sure) or not sure else None
+
+
+def _print(listed: Sequence[Listed]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console() if Console().is_terminal else Console(width=WIDTH_OF_PIPES)
+    details = console.width >= WIDTH_WITH_DETAILS
+    tested = any(each.test_accuracy is not None for each in listed)
+    table = Table("name", *(["data", "method", "network"] if details else []))
+    numbers = ["validation, %", *(["test, %"] if tested else []), "suspects"]
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    table.add_column("state")
+    table.add_column("age", justify="right")
+    for each in listed:
+        accuracies = [each.validation_accuracy, *([each.test_accuracy] if tested else [])]
+        cells = [printable(each.name), *(_details(each) if details else [])]
+        cells += ["" if value is None else f"{100 * value:.2f}" for value in accuracies]
+        cells += ["" if each.suspects is None else f"{each.suspects:,}", _state(each), _age(each.changed)]
+        table.add_row(*(Text(cell, overflow="fold") for cell in cells))
+    console.print(table)
+
+
+def _details(each: Listed) -> list[str]:
+    data = "" if each.data is None else printable(os.path.basename(each.data))
+    data += f", {each.noise}" if each.noise not in (None, "none") else ""
+    return [data, each.method or "", each.network or ""]
+
+
+def _state(each: Listed) -> str:
+    if each.state in ("finished", "damaged"):
+        return each.state
+    return f"{each.state}, epoch {each.epochs_run} of {each.epochs}"
+
+
+def _age(changed: float) -> str:
+    seconds = max(0.0, time.time() - changed)
+    return duration(seconds) if seconds < 2 * SECONDS_PER_DAY else f"{seconds / SECONDS_PER_DAY:.0f} days"

@@ -1,0 +1,91 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.trained import asked, own_data, trained
+from tnlpad.records.store import RunFolder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A finished run on own data, and others in every state."""
+    folder = tmp_path_factory.mktemp("all")
+    data = own_data(folder, "features")
+    done = trained(data, folder / "runs", 2)
+    config = json.loads((done / "config.json").read_text())
+    for name in ("stopped", "broken"):
+        run = RunFolder(folder / "runs" / name)
+        run.begin(config)
+        run.append_epoch({"epoch": 1})
+        os.utime(run.config_file, (0, 0))
+        os.utime(run.epochs_file, (0, 0))
+    run.keep_error("Traceback")
+    for name, content in (("half", b"{"), ("empty", b"{}")):
+        (folder / "runs" / name).mkdir()
+        (folder / "runs" / name / "config.json").write_bytes(content)
+    return folder / "runs", done
+
+
+def test_every_run_is_listed_with_its_state(runs):
+    folder, done = runs
+    with RunFolder(folder / "stopped").lock():
+        listed = {each["name"]: each for each in json.loads(asked("runs", folder, "--json").stdout)}
+    assert {name: each["state"] for name, each in listed.items()} == {
+        done.name: "finished",
+        "stopped": "running",
+        "broken": "failed",
+        "half": "damaged",
+        "empty": "damaged",
+    }
+    found, summary = listed[done.name], json.loads((done / "summary.json").read_text())
+    assert found["validation_accuracy"] == summary["chosen"]["validation_accuracy"]
+    assert found["test_accuracy"] == summary["chosen"]["test_accuracy"]
+    assert (found["method"], found["network"], found["epochs_run"]) == ("tnlpad", "head", 2)
+    assert found["data"].endswith("data.csv")
+    assert "config.json is damaged" in listed["half"]["problem"]
+    assert listed["broken"]["epochs_run"] == 1
+
+
+def test_the_newest_comes_first_and_damaged_ones_are_named(runs):
+    folder, done = runs
+    result = asked("runs", folder)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if "│" in line]
+    assert done.name in lines[0] or "damaged" in lines[0]
+    assert "stopped" in lines[-1] or "broken" in lines[-1]
+    assert any("interrupted, epoch 1 of 2" in line for line in lines)
+    assert "half: " in result.stderr
+    names = [each["name"] for each in json.loads(asked("runs", folder, "--json").stdout)]
+    assert names.index(done.name) < names.index("stopped")
+
+
+def test_suspects_are_counted_and_a_caution_is_no_number(runs, tmp_path):
+    _, done = runs
+    for name, confidences in {"two": (0.9, 0.5, 0.4), "none": (), "caution": (0.4, 0.3)}.items():
+        run = tmp_path / name
+        (run / "suspects").mkdir(parents=True)
+        for file in ("config.json", "summary.json"):
+            (run / file).write_bytes((done / file).read_bytes())
+        rows = [f"{row},{value}" for row, value in enumerate(confidences)]
+        (run / "suspects" / "suspects.csv").write_text("\n".join(["id,confidence", *rows]) + "\n")
+    found = {each["name"]: each["suspects"] for each in json.loads(asked("runs", tmp_path, "--json").stdout)}
+    assert found == {"two": 2, "none": 0, "caution": None}
+
+
+def test_no_runs_and_no_folder(tmp_path):
+    assert asked("runs", tmp_path).exit_code == 0
+    assert json.loads(asked("runs", tmp_path, "--json").stdout) == []
+    (tmp_path / "file").touch()
+    for name in ("nowhere", "file"):
+        result = asked("runs", tmp_path / name)
+        assert result.exit_code == 3
+        assert str(tmp_path / name) in result.stderr
+
+
+def test_listing_needs_no_torch(runs):
+    check = "import sys; from tnlpad.cli import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
+    command = [sys.executable, "-c", check, "runs", str(runs[0])]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
