@@ -58,9 +58,9 @@ def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = 
     """Update paths, rows and earlier decisions in a finished run's folder if data or backbone were moved or changed."""
     about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
     samples, place = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
-    order, paths = [place[name] for name in samples["id"]], own.paths
+    order, paths = [place[name] for name in samples.get("id", ())], own.paths
     found = samples | {"path": [_absolute(paths[row]) for row in order], "row": own.rows[order].tolist()}
-    if (about | location, found) != (about, samples):
+    if samples and (about | location, found) != (about, samples):
         write_samples(folder, found, about | location)
     write_decided(folder, own.decided)
 
