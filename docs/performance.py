@@ -73,6 +73,13 @@ EVALUATION_HEAD = """
 Batch sizes for evaluation. In larger batches the feature maps exceed the processor's caches, and the system allocates
 and frees their memory each time.
 """
+REVIEW_HEAD = """
+## Review page
+
+The page of `tnlpad review` in a headless Chromium without a GPU, on the machine of the server. The first picture is
+counted from the request of the page. The list of all samples is scrolled by a wheel (100 pixels in a frame), and in a
+hurry (a screen in a frame). At 60 frames per second, a frame takes 16.7 ms.
+"""
 
 
 SHOWN = {  # key in a record: name on the page
@@ -95,6 +102,7 @@ def page() -> str:
         (PACKING_HEAD, "packing", each(packing_section)),
         (LOADER_HEAD, "loader", each(loader_section)),
         (EVALUATION_HEAD, "evaluation_batch", each(evaluation_section)),
+        (REVIEW_HEAD, "review_page", each(review_section)),
     )
     shown = ((head, render(records(name))) for head, name, render in sections)
     return "".join(head + text for head, text in shown if text or head is HEAD)
@@ -252,6 +260,17 @@ def evaluation_section(record: dict) -> str:
         rows.append([name, *numbers, spread(row["all_over_ours"])])
     headings = ["network", "image side, px", f"images/s at {most:,}", "our batch", "images/s", "time / ours"]
     return heading(record) + table(headings, rows)
+
+
+def review_section(record: dict) -> str:
+    """Return the speed of the review page by width of the screen."""
+    rows = []
+    for name, found in record["pages"].items():
+        first = found["first_picture_seconds"]["median"]
+        rows.append([name, f"{first:.2f}", *(f"{found[way]['percentile_95_ms']:.1f}" for way in ("wheel", "hurry"))])
+    headings = ["screen", "first picture, s", "wheel: 95 % of frames below, ms", "hurry, ms"]
+    facts = f"\n{record['samples']:,} samples; highest memory of the server: {record['server_megabytes']:.0f} MB.\n"
+    return heading(record) + table(headings, rows) + facts
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ const behind = ["filters", "scroller"].map(byId);
 
 export function start() {
   for (const tab of tabs) tab.addEventListener("click", () => select(tab));
+  select(tabs[0]);
   panel.querySelector("[role=tablist]").addEventListener("keydown", event => {
     const here = tabs.indexOf(document.activeElement), last = tabs.length - 1;
     const next = here < last ? here + 1 : 0, before = here > 0 ? here - 1 : last;
