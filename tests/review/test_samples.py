@@ -3,6 +3,8 @@ import io
 import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -166,12 +168,12 @@ def test_a_folder_that_is_gone_is_said_and_decisions_are_still_possible(pictures
     assert (pictures / "review" / "review.csv").read_text().count("\n") == 2
 
 
-def test_a_table_that_is_gone_or_changed_is_said(reviews, tmp_path):
-    with open(tmp_path / "reviews.csv", "a") as file:
-        file.write("r99,new,Author,2000,good\n")
+def test_a_table_that_has_changed_is_said_and_not_shown(reviews, tmp_path):
+    table = tmp_path / "reviews.csv"
+    table.write_text(table.read_text(encoding="utf-8").replace(",good", ",better"), encoding="utf-8")
     with served(reviews) as client:
         (sample,) = client.document("samples?at=0")
-        assert (sample["text"], sample["evidence"]) == (None, [])
+        assert (sample["text"], sample["evidence"], sample["values"]) == (None, [], [])
         assert any("has changed" in note for note in client.document("about")["notes"])
         assert np.frombuffer(client.get("search?q=r3"), "<u4").size == 11
 
@@ -227,3 +229,58 @@ def test_duplicates_with_different_labels_are_found(tmp_path):
     with served(tmp_path / "runs" / "files") as client:
         (group,) = client.document("duplicates")["groups"]
     assert group == sorted([at[f"{names[0]}/{first[0].name}"], at[f"{names[1]}/copy.png"]])
+
+
+def test_a_table_with_other_rows_or_long_values_is_shown_in_part(tmp_path):
+    """Rows are known by number; lists are no values to show."""
+    table = pa.table(
+        {
+            "x": np.arange(40.0),
+            "vector": [[0.5, 1.5]] * 40,
+            "note": ["x" * 600, None, *["short"] * 38],
+            "label": ["a", "a", "b", "b"] * 10,
+        }
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+    own_run(tmp_path / "runs" / "rows", tmp_path / "rows.parquet")
+    folder, at = tmp_path / "runs" / "rows", positions(tmp_path / "runs" / "rows")
+    with served(folder) as client:
+        assert client.document("about")["columns"] == ["x", "note"]
+        long, empty = client.document(f"samples?at={at['0']},{at['1']}")
+        assert dict(long["values"]) == {"x": "0", "note": "x" * 500}
+        assert dict(empty["values"]) == {"x": "1"}
+    pq.write_table(pa.concat_tables([table.slice(0, 1), table]), tmp_path / "rows.parquet")
+    with served(folder) as client:
+        assert client.document("about")["columns"] == []
+
+
+@pytest.mark.parametrize("word", ["(", "a.b", "100%25", "[x", "\\d", "c%2B%2B", "*"])
+def test_a_search_is_for_plain_text(reviews, word):
+    with served(reviews) as client:
+        assert client.get(f"search?q={word}") == b""
+        assert client.get("search?q=.") == b""
+        assert len(client.get("search?q=,")) > 0  # in some texts
+
+
+def test_rows_with_gaps_and_rows_of_an_array_are_shown(tmp_path):
+    lines = [f"{10 * (k % 2) + k / 100},{'' if k == 3 else 'red'},{'xy'[k % 2]}" for k in range(60)]
+    lines[5] = ",blue,y"
+    (tmp_path / "table.csv").write_text("\n".join(["size,colour,label", *lines]))
+    own_run(tmp_path / "runs" / "table", tmp_path / "table.csv")
+    at = positions(tmp_path / "runs" / "table")
+    with served(tmp_path / "runs" / "table") as client:
+        assert client.document("about")["kind"] == "table"
+        gap, plain = client.document(f"samples?at={at['5']},{at['7']}")
+        assert (gap["numbers"], gap["values"]) == ([], [["colour", "blue"]])
+        ((column, value, of_given, of_suggested),) = plain["numbers"]
+        assert (column, value) == ("size", pytest.approx(10.07))
+        assert {round(of_given), round(of_suggested)} == {0, 10}
+    features = np.random.default_rng(0).normal(size=(40, 20)).astype(np.float32)
+    np.savez(tmp_path / "rows.npz", features=features, labels=["x", "y"] * 20)
+    own_run(tmp_path / "runs" / "array", tmp_path / "rows.npz")
+    with served(tmp_path / "runs" / "array") as client:
+        (sample,) = client.document("samples?at=0")
+        assert len(sample["numbers"]) == 4
+        assert sample["values"][0] == ["column 0", f"{features[sample['row'], 0]:.6g}"]
+        assert len(sample["values"]) == 12
+        assert client.request("GET", "picture/0")[0] == 404

@@ -100,3 +100,13 @@ def test_a_long_text_is_shortened():
     assert shown.text(sample) == "x" * MAX_CHARACTERS + "…"
     assert shown.text(SimpleNamespace(id="a")) == "short"
     assert shown.values(sample) == ()
+
+
+def test_columns_with_a_gap_are_not_compared():
+    typical = rows()
+    typical.features[20, 1] = np.nan
+    typical.features[:10, 3] = np.nan
+    found = typical.compared(20, 0, 1)
+    assert found[0].column in ("near", "scaled")
+    assert "far" not in {each.column for each in found}
+    assert all(np.isfinite([each.value, each.given, each.suggested]).all() for each in found)

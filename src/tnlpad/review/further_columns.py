@@ -14,6 +14,7 @@ from tnlpad.suspects.listing import RankedRun
 
 MAX_COLUMNS = 40
 MAX_CHARACTERS = 500  # of a value
+GONE = -1  # row of a sample that is not in the table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,21 +47,37 @@ def read_further_columns(run: RankedRun) -> FurtherColumns:
 
 def _read(run: RankedRun, source: Path) -> FurtherColumns:
     from tnlpad.data.own.columns import without
-    from tnlpad.data.own.dataset import ReadOptions
     from tnlpad.data.own.manifest import ids_of, read_table, roles_of
 
     table, _ = read_table(source)
-    seen = {name: table[name] for name in without(run.about.get("ignored", ()), table, source)}
-    roles = roles_of(seen, source, ReadOptions(label=run.about.get("label_column"), id=run.about.get("id_column")))
+    seen = {name: table[name] for name in without(run.read_options.ignored, table, source)}
+    roles = roles_of(seen, source, run.read_options)
+    assert roles.label is not None, "the run was trained on it"
     row_of = {name: row for row, name in enumerate(ids_of(seen, roles, source))}
-    try:
-        rows = [row_of[run.names.ids[place]] for place in run.ranking.order.tolist()]
-    except KeyError:
+    rows = [row_of.get(run.names.ids[place], GONE) for place in run.ranking.order.tolist()]
+    if GONE in rows or not _has_labels(run, table[roles.label], rows, source):
         return FurtherColumns()
     shown = {roles.label, roles.id, roles.path, run.about.get("text_column")}
-    names = [name for name in table if name not in shown]
+    names = [name for name in table if name not in shown and _is_plain(table[name])]
     columns = {name: _column(table[name], rows) for name in names[:MAX_COLUMNS]}
     return FurtherColumns(columns=columns, more=len(names[MAX_COLUMNS:]))
+
+
+def _has_labels(run: RankedRun, labels: Sequence[Any], rows: Sequence[int], source: Path) -> bool:
+    """Whether the rows have the labels of the run: if lines were added, rows that are known by number are others."""
+    from tnlpad.data.own.labels import label_as_given
+
+    if run.config.get("noise") not in (None, "none"):  # then the run has other labels than the table
+        return True
+    names, given = run.scores.class_names, run.ranking.evidence.given[run.ranking.order].tolist()
+    found = (str(label_as_given(labels[row], source)) for row in rows)
+    return all(label == names[number] for label, number in zip(found, given, strict=True))
+
+
+def _is_plain(column: Sequence[Any]) -> bool:
+    """Whether the first value of a column is a text or a number, not a list of them or bytes."""
+    first = next((value for value in column if value is not None), None)
+    return not isinstance(first, list | dict | bytes)
 
 
 def _column(column: Any, rows: Sequence[int]) -> Any:

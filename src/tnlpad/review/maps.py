@@ -82,9 +82,9 @@ def _features(samples: "Samples") -> Rows | None:
     from tnlpad.features.encoder import load_encoder
 
     encoder = samples.run.folder.path / ENCODER_FOLDER
-    if samples.kind == "features" and (data := samples.data()) is not None and data.features is not None:
-        features, places = data.features, samples.places(data)
-        return _standardised(lambda at: features[places[at]], len(samples))
+    if samples.kind == "features" and (numbers := samples.numbers()) is not None:
+        features = numbers.features
+        return _standardised(lambda at: features[at], len(samples))
     if len(samples) > MAX_ENCODED or not encoder.exists():
         return None
     transform: Callable[[Any], NDArray[np.float32]] = load_encoder(encoder).transform

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tnlpad.review.further_columns import FurtherColumns, read_further_columns
+from tnlpad.review.numbers import Numbers, numbers_of
 from tnlpad.review.once import Once
 from tnlpad.review.search import Search
 from tnlpad.review.words import WordEvidence
 from tnlpad.suspects.listing import RankedRun, Suspect
 from tnlpad.suspects.pictures import MAX_SIDE_PIXELS, Illustrator
-from tnlpad.types import Index
+from tnlpad.types import Index, Labels
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
@@ -51,6 +52,7 @@ class Samples:
         self.further: Once[FurtherColumns] = Once(partial(read_further_columns, run))
         self.columns = Once(self._columns)
         self.texts = Once(self._read_texts)
+        self.numbers = Once(self._read_numbers)
         self._words = Once(self._word_evidence)
         self._search = Once(self._searchable)
 
@@ -67,10 +69,10 @@ class Samples:
         return self.kind in ("files", "images") or any(path is not None for path in self.run.names.paths)
 
     def data(self) -> "OwnDataset | None":
-        """Return the own data of the run; None if they cannot be opened. They are kept only if samples need them."""
+        """Return the own data of the run; None if they cannot be opened. They are kept only if pictures need them."""
         if not self.run.about:
             return None
-        if not self._shown_from_data:
+        if all(path is not None for path in self.run.names.paths) or self.kind not in ("files", "images"):
             return self._shown.open_data()
         self._prepared()
         return self._shown.data
@@ -80,13 +82,6 @@ class Samples:
         place_of = {name: place for place, name in enumerate(data.ids)}
         ids, order = self.run.names.ids, self.run.ranking.order
         return np.array([place_of[ids[row]] for row in order.tolist()], dtype=np.int64)
-
-    @property
-    def _shown_from_data(self) -> bool:
-        """Whether showing a sample takes more than the records of the run, its texts and further columns."""
-        if self.kind == "files":
-            return any(path is None for path in self.run.names.paths)
-        return self.kind in ("features", "images") or (self.kind == "table" and not self.further().columns)
 
     def _columns(self) -> bytes:
         """Return given, suggested, confidence, row and part of all samples, one column after the other."""
@@ -107,18 +102,15 @@ class Samples:
         """Read what the first details need, unless that means to decode all pictures."""
         self.further()
         self.texts()
-        if self.kind in ("features", "table"):
-            self.data()
+        self.numbers()
 
     def details(self, positions: Sequence[int]) -> list[dict[str, Any]]:
         """Return what the page shows of some samples."""
-        if self._shown_from_data and self.kind not in ("files", "images"):
-            self._prepared()
         return [self._detail(suspect) for suspect in self.run.suspects_at(positions)]
 
     def _detail(self, suspect: Suspect) -> dict[str, Any]:
-        at = suspect.rank - 1
-        text = self._text(at)
+        at, pair = suspect.rank - 1, (suspect.given, suspect.suggested)
+        text, numbers = self._text(at), self.numbers()
         return {
             "at": at,
             "id": suspect.id,
@@ -126,15 +118,17 @@ class Samples:
             "path": suspect.path,
             "why": suspect.why,
             "text": text,
-            "evidence": [] if text is None else self._words().spans(text, at, suspect.given, suspect.suggested),
-            "numbers": [(each.column, each.value, each.given, each.suggested) for each in self._shown.numbers(suspect)],
-            "values": self.further().values(at) or self._shown.values(suspect),
+            "evidence": [] if text is None else self._words().spans(text, at, *pair),
+            "numbers": [] if numbers is None else numbers.compared(at, *pair),
+            "values": self.further().values(at) or ([] if numbers is None else numbers.values(at)),
         }
 
     def picture(self, at: int, *, large: bool = False) -> bytes | None:
         """Return the picture of a sample as a JPEG file, or None."""
         (suspect,) = self.run.suspects_at([at])
         if suspect.path is None:
+            if self.kind not in ("files", "images"):
+                return None
             self._prepared()
         return self._shown.jpeg(suspect, LARGE_SIDE_PIXELS if large else MAX_SIDE_PIXELS)
 
@@ -162,7 +156,16 @@ class Samples:
         ordered = (texts[place] for place in self.places(data).tolist())
         return Texts(pa.array(ordered, pa.large_string(), size=len(self)))
 
+    def _read_numbers(self) -> Numbers | None:
+        """Read the columns of numbers; None if there are none, or the data cannot be opened."""
+        data = self._shown.open_data() if self.kind in ("features", "table") else None
+        return None if data is None else numbers_of(data, self.places(data), self._given)
+
+    @property
+    def _given(self) -> Labels:
+        return self.run.ranking.evidence.given[self.run.ranking.order]
+
     def _word_evidence(self) -> WordEvidence:
         texts = self.texts()
         assert texts is not None, "a text is shown"
-        return WordEvidence(texts, self.run.ranking.evidence.given[self.run.ranking.order])
+        return WordEvidence(texts, self._given)

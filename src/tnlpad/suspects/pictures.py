@@ -81,12 +81,12 @@ class Illustrator:
             return ()
         return self._typical.compared(self.places[suspect.id], suspect.given, suspect.suggested)
 
-    def text(self, suspect: "Suspect", limit: int = MAX_CHARACTERS) -> str | None:
-        """Return the text of a sample, shortened to `limit` characters; None if the data are not texts."""
+    def text(self, suspect: "Suspect") -> str | None:
+        """Return the text of a sample, shortened if it is long; None if the data are not texts."""
         if self.run.about.get("kind") != "text" or self.data is None or self.data.texts is None:
             return None
         text = self.data.texts[self.places[suspect.id]]
-        return text if len(text) <= limit else f"{text[:limit]}…"
+        return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
     def categories(self, suspect: "Suspect") -> "Sequence[tuple[str, str]]":
         """Return the first columns of a row with gaps or categories; nothing for other data."""
@@ -110,8 +110,8 @@ class Illustrator:
         return found if more <= 0 else [*found[:MAX_VALUES], ("…", f"{more:,} more columns")]
 
     def prepare(self) -> None:
-        """Open what samples are shown from. After that, several threads may show them at the same time."""
-        _ = (self.places, self._typical) if self.run.about else self._published
+        """Open what pictures are made from. After that, several threads may make them at the same time."""
+        _ = self.places if self.run.about else self._published
 
     def open_data(self) -> "OwnDataset | None":
         """Open the own data of the run; None if that fails, with a warning."""
@@ -169,7 +169,7 @@ class TypicalNumbers:
     """Compares rows of numbers with what is typical of each class.
 
     Args:
-        features: Samples × columns.
+        features: Samples × columns; NaN where a number is missing. Its column is not compared.
         labels: The given label of each row.
         columns: Names of the columns.
     """
@@ -183,6 +183,7 @@ class TypicalNumbers:
         row = self.features[place].astype(np.float64)
         of_given, of_suggested = self._median(given), self._median(suggested)
         nearer = (np.abs(row - of_given) - np.abs(row - of_suggested)) / self._spread
+        known = np.flatnonzero(np.isfinite(nearer))
         return [
             Comparison(
                 column=self.columns[each],
@@ -190,19 +191,25 @@ class TypicalNumbers:
                 given=float(of_given[each]),
                 suggested=float(of_suggested[each]),
             )
-            for each in np.argsort(-nearer, kind="stable")[:MAX_COLUMNS]
+            for each in known[np.argsort(-nearer[known], kind="stable")][:MAX_COLUMNS]
         ]
 
     def _median(self, label: int) -> Floats:
         if label not in self.medians:
             rows = self.features[self.labels == label]
-            self.medians[label] = np.median(rows if len(rows) else self.features, axis=0).astype(np.float64)
+            rows = rows if len(rows) else self.features
+            self.medians[label] = np.array([_median(column[~np.isnan(column)]) for column in rows.T])
         return self.medians[label]
 
     @cached_property
     def _spread(self) -> Floats:
-        spread: Floats = self.features.std(0, dtype=np.float64)
-        return np.where(spread > 0, spread, 1.0)  # in a constant column, all distances are 0
+        columns = (column[~np.isnan(column)] for column in self.features.T)
+        # In a constant column, all distances are 0.
+        return np.array([float(column.std(dtype=np.float64) or 1.0) if len(column) else 1.0 for column in columns])
+
+
+def _median(values: NDArray[np.float32]) -> float:
+    return float(np.median(values)) if len(values) else np.nan
 
 
 def jpeg_of_array(pixels: NDArray[np.uint8], side: int = MAX_SIDE_PIXELS) -> bytes:
