@@ -33,6 +33,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 MAX_BODY_BYTES = 1 << 20
+MAX_DISCARDED_BYTES, READ_BYTES = 1 << 26, 1 << 16
 MAX_FIELDS = 10  # of a query
 IDLE_SECONDS = 120  # after which a connection without requests is closed
 MAX_WAITING_CONNECTIONS = 64
@@ -69,7 +70,7 @@ class ReviewServer(ThreadingHTTPServer):
 
 
 class _Refused(Exception):
-    """A request is refused with this answer; its body is not read."""
+    """A request is refused with this answer, and its connection is closed."""
 
     def __init__(self, status: int, reason: str | None = None) -> None:
         super().__init__(reason)
@@ -94,7 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
             found = answer()
         except _Refused as refused:
             found = refused.answer
-            self.close_connection = True  # the body may still be on its way
+            self._discard_body()
+            self.close_connection = True
         except BadRequest as error:
             found = _error(400, str(error))
         except RecordError as error:
@@ -151,6 +153,14 @@ class _Handler(BaseHTTPRequestHandler):
             return json.loads(content)
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"The content is not JSON: {error}.") from error
+
+    def _discard_body(self) -> None:
+        """Read the body of a refused request: a client that cannot send it would not read the answer."""
+        length = self.headers.get("Content-Length", "")
+        left = min(int(length[:20]), MAX_DISCARDED_BYTES) if length.isascii() and length.isdigit() else 0
+        with suppress(ConnectionError, TimeoutError):
+            while left > 0 and (part := self.rfile.read(min(left, READ_BYTES))):
+                left -= len(part)
 
     def _send(self, answer: Answer) -> None:
         with suppress(ConnectionError, TimeoutError):
