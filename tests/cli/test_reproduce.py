@@ -473,7 +473,7 @@ def test_two_drivers_share_the_work(out):
 def test_the_whole_of_smoke_killed_and_resumed(out):
     words = ["smoke", "--set", "epochs=12"]  # DivideMix needs more than its warm-up of ten
     driver = Driver(out, *words)
-    until(lambda: len(finished(out)) >= 10)
+    until(lambda: len(finished(out)) >= 10, seconds=200)
     driver.process.send_signal(signal.SIGKILL)
     driver.end()
     before = finished(out)
