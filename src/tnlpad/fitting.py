@@ -32,7 +32,7 @@ from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import DataError
 from tnlpad.features.cache import default_cache
-from tnlpad.progress import is_watched, run_progress
+from tnlpad.progress import is_watched, progress_reporter, run_progress
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.choose_backbone import choose_backbone
 from tnlpad.runs.config import configure, device_named
@@ -133,9 +133,20 @@ def fit(
             "your own, use tnlpad.Decomposition."
         )
     excluded = [ignore] if isinstance(ignore, str) else ignore
-    own = open_samples(
-        data, labels, label=label, ids=ids, class_names=class_names, ignored=excluded, text=text, group=group, id=id
-    )
+    quiet = not (is_watched() if progress is None else progress)
+    with progress_reporter(quiet, samples=True) as reporter:
+        own = open_samples(
+            data,
+            labels,
+            label=label,
+            ids=ids,
+            class_names=class_names,
+            ignored=excluded,
+            text=text,
+            group=group,
+            id=id,
+            reporter=reporter,
+        )
     if own.problems:
         first = own.problems[0]
         warnings.warn(
@@ -161,7 +172,6 @@ def fit(
         finetune=finetune,
         settings=encoded_by.settings | all_settings,
     )
-    quiet = not (is_watched() if progress is None else progress)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
     try:
         if out is not None and own.source == IN_MEMORY:

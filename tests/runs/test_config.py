@@ -22,6 +22,7 @@ from tnlpad.runs.config import (
     configure,
     departures,
     from_json,
+    unused_gpu,
     with_settings,
 )
 from tnlpad.runs.recipes import DATASET_DEFAULTS, NEEDS_NOISE_RATE
@@ -683,3 +684,14 @@ def test_the_paper_runs_every_method_on_human_labels_too(method):
         rate = configure("cifar10n", noise=f"human:{name}", method=method).noise_rate
         assert rate is not None
         assert 0.09 < rate < 0.41
+
+
+def test_a_gpu_that_is_not_used_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("tnlpad.runs.config.NVIDIA_DRIVER", str(tmp_path / "driver"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert unused_gpu("cpu") is None
+    (tmp_path / "driver").touch()
+    assert "cannot use" in unused_gpu("cpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert "--device cuda" in unused_gpu("cpu")
+    assert unused_gpu("cuda:0") is None

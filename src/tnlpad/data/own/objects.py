@@ -31,6 +31,7 @@ from tnlpad.data.own.dataset import (
 from tnlpad.data.own.hugging_face import in_order, listing_of_tables
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.open import dataset_of, open_dataset
+from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
 
 PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
@@ -50,6 +51,7 @@ def open_samples(
     text: str | None = None,
     group: str | Sequence[Any] | None = None,
     id: str | None = None,
+    reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Open samples of any kind.
 
@@ -62,6 +64,7 @@ def open_samples(
         class_names: Names of the labels 0, 1, 2 …
         group: Column of the groups as in `ReadOptions`, or a value per sample.
         labelled, columns, categories, ignored, text, id: As in `ReadOptions`.
+        reporter: Receives progress.
     """
     options = ReadOptions(
         label=label,
@@ -79,7 +82,7 @@ def open_samples(
             if value is not None:
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
-        return open_dataset(Path(data), **vars(options))
+        return open_dataset(Path(data), **vars(options), reporter=reporter)
     _refuse_columns(data, options)
     names = tuple(str(name) for name in class_names) if class_names is not None else None
     if _is_hugging_face(data):
@@ -96,7 +99,7 @@ def open_samples(
         if len(groups) != count:
             raise DataError(f"there are {count:,} samples and {len(groups):,} groups: give one per sample.")
         listing = replace(listing, groups=groups_of(groups))
-    return dataset_of(listing, IN_MEMORY, labelled=labelled)
+    return dataset_of(listing, IN_MEMORY, labelled=labelled, reporter=reporter)
 
 
 def _refuse_columns(data: Any, options: ReadOptions) -> None:
