@@ -46,8 +46,10 @@ def review(
 
     Example: tnlpad review RUN
     """
+    from tnlpad.review.memory import share_memory_of_threads
     from tnlpad.review.opened import open_review
 
+    share_memory_of_threads()
     found = find_ranked_run(run, runs)
     # The system's request to end is treated like Ctrl-C, also by a shell that starts the server in the background.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,10 +1,10 @@
 """A value that is computed when it is first needed, by one of many threads."""
 
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from threading import Lock
 from typing import Generic, TypeVar
+
+from tnlpad.review.memory import release_memory
 
 Value = TypeVar("Value")
 
@@ -26,15 +26,3 @@ class Once(Generic[Value]):
                 self._values.append(self._compute())
                 release_memory()
             return self._values[0]
-
-
-def release_memory() -> None:
-    """Return memory to the system that reading a file has left behind, which Arrow and the C library would keep."""
-    import ctypes
-
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # not every C library has it
-            ctypes.CDLL(None).malloc_trim(0)

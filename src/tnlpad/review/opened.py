@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tnlpad.review.audit import ReviewAudit
 from tnlpad.review.decisions import DecisionLog
-from tnlpad.review.once import release_memory
+from tnlpad.review.memory import release_memory
 from tnlpad.review.routes import Routes
 from tnlpad.review.samples import Samples
 from tnlpad.review.saved_table import SavedTable
