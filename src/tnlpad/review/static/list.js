@@ -58,7 +58,7 @@ export function go(place) {
   reveal(place);
   setCurrent(place);
   render();
-  cards.get(place).focus({ preventScroll: true });
+  cards.get(place)?.focus({ preventScroll: true });
 }
 
 export function goToSample(at) {
