@@ -31,9 +31,7 @@ def review(
             help="Port to listen on (default: that of the last review, or a free one).",
         ),
     ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.", show_default=False)
-    ] = True,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
     runs: Runs = Path("runs"),
     root: Root = None,
     quiet: Quiet = False,
@@ -51,17 +49,15 @@ def review(
 
     share_memory_of_threads()
     found = find_ranked_run(run, runs)
-    # The system's request to end is treated like Ctrl-C, also by a shell that starts the server in the background.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with exit_codes(), open_review(found, port=port, root=root, warn=partial(say, quiet=quiet)) as opened:
             typer.echo(opened.address)
             sys.stdout.flush()
-            _open_browser(opened.address, browser, quiet)
+            _open_browser(opened.address, not no_browser, quiet)
             _serve(opened)
     except OSError as error:
         reason = error.strerror or error
-        if port is not None:
+        if port is not None and error.filename is None:  # not of a file
             fail(f"--port {port}: cannot listen there ({reason}). Name another port, or leave --port out.", code=2)
         fail(f"the review in {found.folder.path} cannot be opened or written ({reason}).")
     _say_goodbye(opened, quiet)
@@ -69,6 +65,8 @@ def review(
 
 def _serve(opened: "Review") -> None:
     Thread(target=opened.read_ahead, daemon=True).start()  # while the browser starts
+    # A request of the system to end counts like Ctrl-C, which a server in the background of a shell does not get.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         opened.server.serve_forever()
     except KeyboardInterrupt:
