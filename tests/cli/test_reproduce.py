@@ -471,7 +471,7 @@ def test_two_drivers_share_the_work(out):
 
 @pytest.mark.long
 def test_the_whole_of_smoke_killed_and_resumed(out):
-    words = ["smoke", "--set", "epochs=12"]  # DivideMix needs more than its warm-up of ten
+    words = ["smoke", "--set", "epochs=22"]  # Co-teaching+ needs more than 20
     driver = Driver(out, *words)
     until(lambda: len(finished(out)) >= 10, seconds=200)
     driver.process.send_signal(signal.SIGKILL)
@@ -483,7 +483,7 @@ def test_the_whole_of_smoke_killed_and_resumed(out):
     assert "52 of 52 runs are done" in stdout
     after = finished(out)
     assert {name: after[name] for name in before} == before
-    assert_whole(out, plan(experiments("smoke"), settings={"epochs": 12}), 12)
+    assert_whole(out, plan(experiments("smoke"), settings={"epochs": 22}), 22)
     others = {path.name for path in out.iterdir()} - after.keys()
     assert others == {"tsne", "tsne.json", "parameter_space.json"}
 
