@@ -49,10 +49,11 @@ def loop(record: Mapping[str, Any]) -> str:
     noise = float(record["noise"].removeprefix("symmetric:"))
     found = mean(cell["wrong_of_decided"] for cell in cells)
     text = (
-        f"Measured on {means['as given']['samples']:,.0f} photographs of {record['classes']} classes with {noise:.0%} of "
-        f"their labels moved at random, with {len(cells)} seeds ([record](../benchmarks/records/review_loop-cpu.json), "
-        "made by `python -m benchmarks.review_loop`). A script that knows the right labels decides on the first "
-        f"{record['decisions']}, of which {found:.1%} are wrong. `clean` also applies the suggestions that it is sure of."
+        f"Measured on {means['as given']['samples']:,.0f} photographs of {record['classes']} classes with {noise:.0%} "
+        f"of their labels moved at random, with {len(cells)} seeds "
+        "([record](../benchmarks/records/review_loop-cpu.json), made by `python -m benchmarks.review_loop`). A script that knows the right labels decides on the first "
+        f"{record['decisions']}, of which {found:.1%} are wrong. `clean` also applies the suggestions that it is sure "
+        "of."
     )
     lines = [
         fill(text, 120, break_on_hyphens=False),
