@@ -4,7 +4,7 @@ A made-up run is written to a temporary folder, and the command is started on it
 page in a new tab. It measures the time from the request of the page until the first picture is shown, then the times
 between frames while the list of all samples is scrolled: by a wheel (100 pixels in a frame) and in a hurry (a whole
 screen in a frame, so that every card is new). Without pauses of the page, a frame takes 16.7 ms. At the end it takes
-the highest memory of the server.
+the memory of the server.
 
     python -m benchmarks.review_page [--samples 200000] [--turns 5] [--save record.json]
 """
@@ -69,8 +69,8 @@ def main() -> None:
                 for step in STEPS:
                     pages[name][step] = frames([time for _, times in turns for time in times[step]])
                 print(name, pages[name], flush=True)
-            highest = memory(process, "VmHWM")
-    print(f"server: {highest:.0f} MB")
+            megabytes = {"at the end": memory(process, "VmRSS"), "highest": memory(process, "VmHWM")}
+    print(f"server, MB: {megabytes}")
     leave(
         {
             "benchmark": "review_page",
@@ -80,7 +80,7 @@ def main() -> None:
             "samples": arguments.samples,
             "turns": arguments.turns,
             "pages": pages,
-            "server_megabytes": highest,
+            "server_megabytes": megabytes,
         },
         arguments.save,
     )

@@ -51,7 +51,8 @@ def loop(record: Mapping[str, Any]) -> str:
     text = (
         f"Measured on {means['as given']['samples']:,.0f} photographs of {record['classes']} classes with {noise:.0%} "
         f"of their labels moved at random, with {len(cells)} seeds "
-        "([record](../benchmarks/records/review_loop-cpu.json), made by `python -m benchmarks.review_loop`). A script that knows the right labels decides on the first "
+        "([record](../benchmarks/records/review_loop-cpu.json), made by `python -m benchmarks.review_loop`). A script "
+        "that knows the right labels decides on the first "
         f"{record['decisions']}, of which {found:.1%} are wrong. `clean` also applies the suggestions that it is sure "
         "of."
     )

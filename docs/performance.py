@@ -269,7 +269,8 @@ def review_section(record: dict) -> str:
         first = found["first_picture_seconds"]["median"]
         rows.append([name, f"{first:.2f}", *(f"{found[way]['percentile_95_ms']:.1f}" for way in ("wheel", "hurry"))])
     headings = ["screen", "first picture, s", "wheel: 95 % of frames below, ms", "hurry, ms"]
-    facts = f"\n{record['samples']:,} samples; highest memory of the server: {record['server_megabytes']:.0f} MB.\n"
+    memory = ", ".join(f"{size:.0f} MB {when}" for when, size in record["server_megabytes"].items())
+    facts = f"\n{record['samples']:,} samples. Memory of the server: {memory}.\n"
     return heading(record) + table(headings, rows) + facts
 
 
