@@ -363,7 +363,7 @@ def test_bad_input_leaves_nothing_behind(data, labels, said, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"settings": {"epoch": 3}}, "Did you mean epochs?"),
+        ({"settings": {"epoch": 3}}, "did you mean epochs?"),
         ({"settings": {"epochs": 0}}, "epochs=0: must be at least 1"),
         ({"method": "tnlpat"}, "did you mean tnlpad?"),
         ({"network": "resnet"}, "network='resnet' is unknown"),

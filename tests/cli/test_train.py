@@ -173,7 +173,7 @@ def test_all_settings_are_listed_with_their_defaults(out):
         (["digits", "--network", "lenett"], "did you mean lenet?"),
         (["digits", "--network", "lenet"], "image_size=8"),
         (["digits", "--noise", "symetric:0.4"], "Did you mean symmetric:0.4?"),
-        (["digits", "--set", "epoch=3"], "Did you mean epochs?"),
+        (["digits", "--set", "epoch=3"], "did you mean epochs?"),
         (["digits", "--set", "epochs"], "write NAME=VALUE"),
         (["digits", "--set", "epochs=0"], "must be at least 1"),
         (["digits", "--set", "epochs=few"], "must be a whole number"),

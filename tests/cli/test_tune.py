@@ -58,7 +58,7 @@ def test_the_labels_that_chose_are_named(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--values", "1", "--field", "c9"], "Did you mean c2"),
+        (["--values", "1", "--field", "c9"], "did you mean c2"),
         (["--values", "strong"], "must be a number"),
         (["--values", ","], "values are missing"),
         (["--values", "1", "--seeds", "3-1"], "seeds are missing"),

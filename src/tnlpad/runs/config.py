@@ -221,8 +221,8 @@ def _hints_with(key: str, method: str) -> dict[str, Any]:
     if key == "lr":
         raise ValueError("'lr' is not a setting: use learning_rate, or --lr.")
     names = " or ".join(similar(key, known, MAX_SUGGESTED))
-    meant = f" Did you mean {names}?" if names else ""
-    raise ValueError(f"{key!r} is not a setting of this run.{meant} `tnlpad train --settings` lists all.")
+    meant = f"; did you mean {names}?" if names else "."
+    raise ValueError(f"{key!r} is not a setting of this run{meant} `tnlpad train --settings` lists all.")
 
 
 @functools.cache
