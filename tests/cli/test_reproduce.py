@@ -431,8 +431,9 @@ def assert_whole(out, planned, epochs):
     for folder in find_runs(out):
         files = {path.name for path in folder.path.iterdir()}
         assert files <= {"config.json", "epochs.jsonl", "summary.json", "model.safetensors", "lock"}
-        assert [record["epoch"] for record in folder.epochs()] == list(range(1, epochs + 1))
-        assert folder.summary()["epochs_run"] == epochs
+        run, summary = [record["epoch"] for record in folder.epochs()], folder.summary()
+        assert run == list(range(1, summary["epochs_run"] + 1))
+        assert summary["epochs_run"] == epochs or summary["stopped"] == "by the method"  # SELF may end earlier
 
 
 def test_a_killed_driver_is_started_again_and_nothing_is_lost(out):
