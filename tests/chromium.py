@@ -62,6 +62,7 @@ class Page:
     session: str
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    loads: int = 0
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression."""
@@ -77,11 +78,14 @@ class Page:
             time.sleep(0.02)
         return value
 
-    def reload(self) -> None:
-        """Load the page again, up to its document."""
-        self.run("globalThis.isBefore = true")
+    def reload(self, seconds: float = 20) -> None:
+        """Load the page again, to the end."""
+        before, end = self.loads, time.monotonic() + seconds
         self.call("Page.reload")
-        self.until("!globalThis.isBefore && document.readyState !== 'loading'")
+        while self.loads == before:
+            assert time.monotonic() < end, "the page is not loaded again"
+            time.sleep(0.02)
+            self.browser.call("Browser.getVersion")  # the page itself cannot answer between two documents
 
     def press(self, *keys: str) -> None:
         """Press keys by name, one after the other."""
@@ -104,6 +108,8 @@ class Page:
     def noted(self, method: str, parameters: dict[str, Any]) -> None:
         if method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
             self.complaints.append(str([each.get("value") for each in parameters["args"]]))
+        elif method == "Page.loadEventFired":
+            self.loads += 1
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(str(parameters["exceptionDetails"]))
         elif method == "Log.entryAdded":
