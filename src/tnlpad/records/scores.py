@@ -135,11 +135,13 @@ def read_names(folder: Path, index: NDArray[np.int64]) -> SampleNames:
     try:
         with pq.ParquetFile(path) as file:
             wanted = [name for name in ("id", "path", "row") if name in file.schema_arrow.names]
-            table = file.read(wanted, use_threads=False).take(pa.array(index))
+            table = file.read(wanted, use_threads=False)
+            first = len(index) <= len(table) and np.array_equal(index, np.arange(len(index)))
+            table = table.slice(0, len(index)) if first else table.take(pa.array(index))
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise RecordError(f"{path} is damaged, or lacks some samples ({error}). Restore it.") from error
     ids, paths = (table.column(name).to_pylist() for name in ("id", "path"))
-    rows = table.column("row").to_numpy() if "row" in table.column_names else index
+    rows = _array(table.column("row")) if "row" in table.column_names else index
     return SampleNames(ids=[str(each) for each in ids], paths=paths, rows=rows)
 
 
@@ -186,14 +188,19 @@ def read_scores(folder: Path) -> SampleScores:
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """Return an Arrow column as an array; texts that repeat are one object."""
-    import pyarrow as pa
+    """Return an Arrow column as an array; texts that repeat are one object.
 
-    if not pa.types.is_string(column.type):
-        return np.asarray(column.to_numpy())
-    encoded = column.combine_chunks().dictionary_encode()
-    texts: NDArray[Any] = np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()]
-    return texts
+    Numbers go through DLPack where they can: `to_numpy` imports pandas if it is installed, which takes 40 MB.
+    """
+    from pyarrow import types
+
+    values = column.combine_chunks()
+    if types.is_string(values.type):
+        encoded = values.dictionary_encode()
+        texts: NDArray[Any] = np.array(encoded.dictionary.to_pylist(), dtype=object)[np.from_dlpack(encoded.indices)]
+        return texts
+    plain = (types.is_integer(values.type) or types.is_floating(values.type)) and not values.null_count
+    return np.from_dlpack(values) if plain else np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def _command(folder: Path) -> str:

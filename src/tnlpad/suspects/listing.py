@@ -192,8 +192,8 @@ def rank_run(folder: RunFolder) -> RankedRun:
         RecordError: Records of the run are missing or damaged.
     """
     scores, summary = read_scores(folder.path), folder.summary()
-    names = read_names(folder.path, scores.columns["index"])
     ranking = rank(scores)
+    names = read_names(folder.path, scores.columns["index"])  # after ranking, whose intermediate arrays are large
     if ranking.weakness is None and (weakness := caution(summary, scores)) is not None:
         ranking = ranking.without_estimates(weakness)
     audit, unaudited = read_audit(folder.path), ranking
