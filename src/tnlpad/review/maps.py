@@ -106,11 +106,11 @@ def _standardised(rows: Rows, count: int) -> Rows:
 def _block(rows: Rows, count: int) -> NDArray[np.float32]:
     """Return the first components of a block, with a total variance of 1."""
     components = principal_components(rows, count, BLOCK_COMPONENTS)
-    total = float(np.sqrt(components.var(0).sum()))
-    return (components / (total or 1.0)).astype(np.float32)
+    components /= float(np.sqrt(components.var(0, dtype=np.float64).sum())) or 1.0
+    return components
 
 
-def principal_components(rows: Rows, count: int, wanted: int) -> Floats:
+def principal_components(rows: Rows, count: int, wanted: int) -> NDArray[np.float32]:
     """Return samples × at most `wanted` principal components, with a few rows in memory at a time."""
     fitted = rows(_spread_out(count)).astype(np.float64)
     projection = None
@@ -123,7 +123,7 @@ def principal_components(rows: Rows, count: int, wanted: int) -> Floats:
     # The sign of a direction is arbitrary: its largest part is positive, so that the map is the same every time.
     largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], 0)
     directions = directions * np.where(largest < 0, -1, 1)
-    components = np.empty((count, directions.shape[1]))
+    components = np.empty((count, directions.shape[1]), dtype=np.float32)
     for start in range(0, count, ROWS_AT_ONCE):
         at = np.arange(start, min(start + ROWS_AT_ONCE, count))
         chunk = rows(at) if projection is None else rows(at) @ projection

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tnlpad.review.further_columns import FurtherColumns
 from tnlpad.suspects.listing import RankedRun
@@ -37,12 +38,20 @@ class Search:
 
         found = np.ones(self.samples, dtype=np.bool_)
         for word in query.split():
-            contains = np.asarray(pc.match_substring(self._short, _folded(word)))
+            contains = np.zeros(self.samples, dtype=np.bool_)
+            contains[_true(pc.match_substring(self._short, _folded(word)))] = True
             if self.texts is not None:
                 for form in {unicodedata.normalize(form, word) for form in ("NFC", "NFD")}:
-                    contains = contains | np.asarray(pc.match_substring(self.texts, form, ignore_case=True))
+                    contains[_true(pc.match_substring(self.texts, form, ignore_case=True))] = True
             found &= contains
         return np.flatnonzero(found)
+
+
+def _true(answers: Any) -> NDArray[np.uint64]:
+    """Return the places of an Arrow column that are true; converting it whole would import pandas, if installed."""
+    import pyarrow.compute as pc
+
+    return np.from_dlpack(pc.indices_nonzero(answers))
 
 
 def _short_texts(run: RankedRun, further: FurtherColumns) -> Any:
