@@ -47,7 +47,7 @@ class Search:
         return np.flatnonzero(found)
 
 
-def _true(answers: Any) -> NDArray[np.uint64]:
+def _true(answers: Any) -> NDArray[Any]:
     """Return the places of an Arrow column that are true; converting it whole would import pandas, if installed."""
     import pyarrow.compute as pc
 
