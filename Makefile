@@ -34,10 +34,10 @@ demo: $(CORE)
 	$(BIN)/tnlpad demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-long: $(READY)
-	$(BIN)/python -m pytest -n 2 --long
+	$(BIN)/python -m pytest -n 2 --dist worksteal --long
 
 lint: $(READY)
 	$(BIN)/ruff check .

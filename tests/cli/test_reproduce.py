@@ -451,6 +451,7 @@ def test_a_killed_driver_is_started_again_and_nothing_is_lost(out):
     assert_whole(out, part(epochs=8, batch_size=64), 8)
 
 
+@pytest.mark.long
 @needs_proc
 def test_a_killed_worker_costs_nothing_but_time(out):
     driver = Driver(out, *PART, "--set", "epochs=12")
@@ -462,6 +463,7 @@ def test_a_killed_worker_costs_nothing_but_time(out):
     assert_whole(out, part(epochs=12, batch_size=64), 12)
 
 
+@pytest.mark.long
 def test_two_drivers_share_the_work(out):
     drivers = [Driver(out, *PART, "--set", "epochs=8") for _ in range(2)]
     for code, stdout, stderr in [driver.end() for driver in drivers]:
