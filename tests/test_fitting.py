@@ -384,7 +384,7 @@ def test_a_module_is_not_the_name_of_a_network():
 def test_what_is_left_out_is_warned_of():
     rows, labels = blobs()
     given = [None if row == 3 else label for row, label in enumerate(labels.tolist())]
-    with pytest.warns(UserWarning, match="1 samples are left out. Sample 3: the label is missing"):
+    with pytest.warns(UserWarning, match="Left out: 1 of .* samples. Sample 3: the label is missing"):
         result = tnlpad.fit(rows, given, settings=SHORT)
     assert "3" not in {each.id for each in result.ranked()}
     rows[3, 2] = np.inf
@@ -617,7 +617,7 @@ def test_samples_keep_their_places_and_labels_their_values():
     rows, labels = blobs()
     given = [None if row == 3 else label for row, label in enumerate(labels.tolist())]
     names = [f"s{row}" for row in range(80)]
-    with pytest.warns(UserWarning, match="left out"):
+    with pytest.warns(UserWarning, match="Left out"):
         result = tnlpad.fit(rows, given, ids=names, class_names=list("nesw"), settings=SHORT)
     review = {"s0": None, "s1": "s", "s2": "new"}
     kept, cleaned = result.clean(confidence=1.0, review=review)

@@ -147,7 +147,7 @@ def test_suspects_are_at_the_rows_of_the_data_as_given(make, tmp_path):
 
 def test_rows_reach_the_lists_and_old_records_without_them_have_places(tmp_path):
     data, labels = csv(tmp_path)
-    with pytest.warns(UserWarning, match="left out"):
+    with pytest.warns(UserWarning, match="Left out"):
         result = tnlpad.fit(data, out=tmp_path / "runs", settings={"epochs": 1})
     result.save_page(tmp_path / "page", top=len(labels))
     listed = pd.read_csv(tmp_path / "page" / "suspects.csv")

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
@@ -45,7 +45,7 @@ from tnlpad.runs.shipped import Shipped, load_shipped
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import Audit, audit_run
 from tnlpad.suspects.brief import as_html, as_text
-from tnlpad.suspects.clean import Action, clean_samples, cleaned_frame, cleaned_labels
+from tnlpad.suspects.clean import Action, Cleaning, clean_samples, cleaned_frame, cleaned_labels
 from tnlpad.suspects.export import PAGE_FILE, write_suspects
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
 from tnlpad.suspects.review import REVIEW_FILE, MergedReview, Review, check_review, merge_reviews, read_review
@@ -147,10 +147,10 @@ def fit(
             id=id,
             reporter=reporter,
         )
-    if own.problems:
-        first = own.problems[0]
+    if left_out := len(own.problems):
+        first, samples = own.problems[0], left_out + len(own.ids)
         warnings.warn(
-            f"{len(own.problems):,} samples are left out. Sample {first.id[:80]}: {first.reason}.", stacklevel=2
+            f"Left out: {left_out:,} of {samples:,} samples. Sample {first.id[:80]}: {first.reason}.", stacklevel=2
         )
     for note in own.notes:
         warnings.warn(f"Note: {note}", stacklevel=2)
@@ -449,15 +449,9 @@ class Result:
             merged = self._decisions(review)
         except RecordError as error:
             raise DataError(str(error)) from error
-        if undecided := [each.id for each in merged.disagreements if not each.decided]:
-            warnings.warn(
-                f"The reviews have no majority about {len(undecided):,} samples, such as {undecided[0][:80]!r}.",
-                stacklevel=2,
-            )
         cleaning = clean_samples(self.run, action=action, confidence=confidence, top=top, review=merged.decisions)
-        if cleaning.spared:
-            lost = ", ".join(cleaning.spared)
-            warnings.warn(f"All samples of {lost} are suspect. Their labels stay as they are.", stacklevel=2)
+        for sentence in _remarks(self.run, merged, cleaning):
+            warnings.warn(sentence, stacklevel=2)
         kept, given = cleaning.kept, self.given
         if given is None:
             names = self.shipped.class_names
@@ -494,6 +488,16 @@ def _given(data: Any, labels: Any, label: str | None, ignored: Sequence[str]) ->
         return Given(frame=data, column=names[label_column(label, without(ignored, names, IN_MEMORY), IN_MEMORY) or ""])
     values = labels_of(labels)
     return Given(labels=list(values.ravel() if hasattr(values, "ravel") else values))
+
+
+def _remarks(run: RankedRun, merged: MergedReview, cleaning: Cleaning) -> Iterator[str]:
+    """Yield what to know about a cleaning."""
+    if undecided := [each.id for each in merged.disagreements if not each.decided]:
+        yield f"The reviews have no majority about {len(undecided):,} samples, such as {undecided[0][:80]!r}."
+    if cleaning.spared:
+        yield f"All samples of {', '.join(cleaning.spared)} are suspect. Their labels stay as they are."
+    if new := sorted({row.label for row in cleaning.kept} - set(run.scores.class_names)):
+        yield f"The review adds the class {new[0][:80]!r}: the data have no such label."
 
 
 def _values(names: Sequence[str]) -> NDArray[Any]:

@@ -120,7 +120,7 @@ def test_a_weak_network_changes_nothing_unless_asked(run, tmp_path):
 def test_nothing_is_suggested_where_nothing_changes(run, tmp_path):
     result = asked(run, "--out", tmp_path / "m.csv", "--confidence", 1)
     assert result.exit_code == 0
-    assert "No label was changed: none is wrong with a probability of 100%" in result.stderr
+    assert "No label was changed: none is wrong with a probability of 1.0 or more (highest: 0." in result.stderr
     assert "tnlpad train" not in result.output
     assert len(rows_in(tmp_path / "m.csv")) == 600
 
@@ -297,7 +297,7 @@ def test_a_table_comes_back_as_it_was_but_for_its_labels(tmp_path, suffix, encod
     (tmp_path / "review.csv").write_text("id,label\n0,y\n1,\n")
     result = asked(run, "--out", out, "--review", tmp_path / "review.csv")
     assert result.exit_code == 0, result.output
-    assert "1 samples that could not be trained on stay as they are" in result.stderr
+    assert "Left as before: 1 sample that could not be trained on" in result.stderr
     written = out.read_bytes().decode(encoding).split("\r\n")
     assert written[0] == separator.join([*heading, "id", "split", "original_label"])
     assert written[1].startswith(lines[1].replace("x ", "y"))
@@ -348,7 +348,7 @@ def test_a_table_of_paths_comes_back_as_it_was_but_for_its_labels(tmp_path):
     out, words = tmp_path / "new" / "clean.txt", ["--review", tmp_path / "review.csv", "--confidence", 1]
     result = asked(run, "--out", out, *words)
     assert result.exit_code == 0, result.output
-    assert "1 samples that could not be trained on stay as they are" in result.stderr
+    assert "Left as before: 1 sample that could not be trained on" in result.stderr
     heading, *written = [line.split("\t") for line in out.read_bytes().decode("utf-16").splitlines()]
     assert heading == ["file_name", "Quelle", "Kind", "Tag", "id", "split", "original_label"]
     before = [row.split("\t") for row in rows]
@@ -458,7 +458,7 @@ def test_several_people_review(run, tmp_path):
     after = {row["id"]: row["label"] for row in rows_in(tmp_path / "m.csv")}
     assert after == {name: label for name, label in before.items() if name != "2"} | {"0": "bee", "3": "wasp"}
     said = asked(run, "--out", tmp_path / "m.csv", *words).stderr
-    assert "disagree about 2 samples, and have no majority for 1 of them: 0 (bee 2, ant 1), 1 (bee 1, ant 1)" in said
+    assert "disagree about 2 samples, and have no majority for 1: 0 (bee 2, ant 1), 1 (bee 1, ant 1)" in said
 
 
 def test_the_review_of_the_run_is_used_unless_another_one_is_given(run, tmp_path):

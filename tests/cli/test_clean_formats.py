@@ -288,6 +288,17 @@ def test_tables_that_a_program_held_are_cleaned_on_the_command_line(tmp_path, su
     assert second.class_names[second.labels[0]] == "wasp"
 
 
+def test_samples_that_were_left_out_are_not_said_to_be_in_saved_data(tmp_path):
+    labels = [None, *(test_rows.CLASSES[code] for code in test_rows.CODES[1:])]
+    with pytest.warns(UserWarning, match="Left out: 1 of"):
+        result = tnlpad.fit(test_rows.TEXTS, labels, out=tmp_path / "runs", settings={"epochs": 1})
+    said = asked("clean", result.folder, "--out", tmp_path / "out.csv", "--top", 1)
+    assert "1 label corrected" in said.stdout
+    assert "could not be trained on" not in said.stderr
+    with pytest.warns(UserWarning, match="adds the class 'wasp'"):
+        result.clean(review={"1": "wasp"})
+
+
 def test_texts_that_a_program_held_are_cleaned_on_the_command_line(tmp_path):
     labels = [test_rows.CLASSES[code] for code in test_rows.CODES]
     result = tnlpad.fit(test_rows.TEXTS, labels, out=tmp_path / "runs", settings={"epochs": 1})

@@ -89,7 +89,7 @@ def test_bad_samples_are_left_out_and_reported(run, tmp_path):
     (tmp_path / "data" / "bad.png").write_bytes(b"")
     result = asked("predict", run, tmp_path / "data")
     assert result.exit_code == 0
-    assert "1 samples are left out, such as bad.png: the file is empty" in result.stderr
+    assert "Left out: 1 of 2 samples, such as bad.png: the file is empty" in result.stderr
     assert result.stdout.splitlines()[0] == "id,path,predicted,probability"
     assert len(result.stdout.splitlines()) == 2
 

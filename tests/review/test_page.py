@@ -136,7 +136,7 @@ def test_fifty_decisions_by_keyboard_survive_a_killed_server_a_closed_page_and_a
             for key in "sg":
                 decide(page, key, expected)
             page.until(f"{SAVED}.includes('2 decisions not saved yet')")
-            assert f"tnlpad review {run.name}" in page.run(SAVED)
+            assert f"tnlpad review {run}" in page.run(SAVED)
             assert complaints(page) == []
         server.start()  # the page is closed; the next one sends what it left behind
         with opened(browser, server.address, filters="show=all&decision=undecided") as page:
@@ -300,3 +300,20 @@ def test_texts_have_their_evidence_marked(browser, tmp_path):
         assert {tuple(each[::2]) for each in marks} == {("for-suggested", "solid")}
         assert {each[1] for each in marks} <= words[suggested]
         assert page.complaints == []
+
+
+def test_without_suspects_the_pairs_of_all_samples_are_counted(browser, tmp_path):
+    """And the long path of a run does not widen what the page says about it."""
+    data = class_folders(tmp_path / "data", ["ant", "bee"], PER_CLASS)
+    run = tmp_path / ("a_long_name_without_a_space_" * 7) / "run"
+    own_run(run, data)
+    with served(run) as client, opened(browser, client.review.address) as page:
+        assert client.document("about")["suspects"] == 0
+        page.run("document.getElementById('tab-pairs').click()")
+        counts = "[...document.querySelectorAll('.pairs tbody td button')].map(each => Number(each.textContent))"
+        assert page.run("document.querySelector('#pairs select').value") == "all"
+        assert sum(page.run(counts)) == 2 * PER_CLASS
+        page.run("document.getElementById('tab-about').click()")
+        assert (
+            page.run("document.getElementById('about').scrollWidth - document.getElementById('about').clientWidth") == 0
+        )

@@ -8,6 +8,8 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from tests.data.own_files import class_folders
+from tests.review.own_run import own_run
 from tests.review.served import Client, served
 from tests.suspects.made import made_run
 from tnlpad.records.store import RecordError, RunFolder
@@ -301,3 +303,14 @@ def test_tabs_do_not_go_on_with_old_positions(tmp_path):
         assert again.port != client.port or again.token != client.token
         assert again.document("about")["sentences"][0].startswith("Share of wrong labels, by the 20 that you checked")
         assert np.isfinite(again.columns()["confidence"]).all()
+
+
+def test_the_next_command_writes_to_a_name_that_is_free(tmp_path, monkeypatch):
+    """As in a second round, whose data are what the first one wrote."""
+    monkeypatch.chdir(tmp_path)
+    own_run(tmp_path / "my runs" / "second", class_folders(tmp_path / "cleaned", ["ant", "bee"], 4))
+    with served(tmp_path / "my runs" / "second") as client:
+        about = client.document("about")
+    folder = f"'{tmp_path}/my runs/second'"
+    assert about["command"] == f"tnlpad clean {folder} --out cleaned2"
+    assert about["run"] == folder  # so that `tnlpad review` finds it

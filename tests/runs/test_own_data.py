@@ -235,7 +235,7 @@ def test_the_command_line_trains_without_a_test_part(tmp_path, monkeypatch):
     result = train(data, "--set", "epochs=1", "--out", out)
     assert result.exit_code == 0, result.output
     assert [path for path in sorted(tmp_path.rglob("*")) if out not in (path, *path.parents)] == before
-    assert "1 samples are left out" in result.stderr
+    assert "Left out: 1 of " in result.stderr
     assert "test part" not in result.stdout
     assert "test" not in result.stderr.replace(str(tmp_path), "").replace("tmp", "")
 

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Sequence
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from tnlpad.cli.find_run import find_ranked_run
 from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs, table_options
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say, used_folder
 from tnlpad.cli.progress import progress_reporter
+from tnlpad.report.words import counted
 
 if TYPE_CHECKING:
     from tnlpad.suspects.clean import Cleaned, Cleaning
@@ -246,7 +248,7 @@ def _warn_about_reviews(disagreements: "Sequence[Disagreement]", quiet: bool) ->
         return
     open_ones = sum(not each.decided for each in disagreements)
     said = [
-        f"The reviews disagree about {len(disagreements):,} samples, and have no majority for {open_ones:,} of them"
+        f"The reviews disagree about {counted(len(disagreements), 'sample')}, and have no majority for {open_ones:,}"
     ]
     for each in disagreements[:MAX_DISAGREEMENTS_NAMED]:
         votes = ", ".join(f"{'exclude' if label is None else printable(label)[:80]} {n}" for label, n in each.votes)
@@ -269,8 +271,8 @@ def _warn(found: "RankedRun", cleaning: "Cleaning", origin: "Origin", quiet: boo
     if lost := sorted(given - labels):
         say(f"By your decisions, no sample is left of {_classes(lost)}.", quiet)
     if unused := len(found.about.get("left_out", ())):
-        fate = "are not written" if origin in ("image folder", "record") else "stay as they are"
-        say(f"{unused:,} samples that could not be trained on {fate}.", quiet)
+        fate = "Not written" if origin in ("image folder", "record") else "Left as before"
+        say(f"{fate}: {counted(unused, 'sample')} that could not be trained on.", quiet)
 
 
 def _classes(names: Sequence[str]) -> str:
@@ -286,11 +288,9 @@ def _unchanged(found: "RankedRun", probability: float | None, merged: "MergedRev
     if found.caution is not None:
         reason = "the model is too weak to call any label probably wrong"
     else:
-        highest = float(found.ranking.confidence.max())
-        reason = (
-            f"none is wrong with a probability of {DEFAULT_CONFIDENCE if probability is None else probability:.0%} "
-            f"(highest: {highest:.0%})"
-        )
+        needed = DEFAULT_CONFIDENCE if probability is None else probability
+        highest = floor(1000 * float(found.ranking.confidence.max())) / 1000  # 0.9996 must not read as 1
+        reason = f"none is wrong with a probability of {needed} or more (highest: {highest})"
     kept = ", and your decisions keep the labels" if merged.decisions else ""
     return f"No label was changed: {reason}{kept}. What was written has the labels of the data."
 
@@ -319,6 +319,7 @@ def _document(
 def _print_counts(out: Path, cleaning: "Cleaning", command: str | None, quiet: bool) -> None:
     kept, dropped = len(cleaning.kept), cleaning.dropped
     lost = f", {dropped:,} dropped" if dropped else ""
-    typer.echo(f"{kept:,} of {kept + dropped:,} samples kept{lost}, {cleaning.corrected:,} labels corrected: {out}")
+    corrected = counted(cleaning.corrected, "label")
+    typer.echo(f"{kept:,} of {kept + dropped:,} samples kept{lost}, {corrected} corrected: {out}")
     if command is not None:
         say(f"Next: {command}", quiet)

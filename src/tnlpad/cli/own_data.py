@@ -47,9 +47,9 @@ def open_own_data(
             )
     except DataError as error:
         fail(str(error), code=3)
-    if own.problems:
+    if left_out := len(own.problems):
         check = shlex.join(["tnlpad", "check", data, *table_options(label, ignored, text=text, group=group, id=id)])
-        say(f"{len(own.problems):,} samples are left out; `{check}` says why.", quiet)
+        say(f"Left out: {left_out:,} of {left_out + len(own.ids):,} samples; `{check}` says why.", quiet)
     for note in own.notes:
         say(f"Note: {note}", quiet)
     return own

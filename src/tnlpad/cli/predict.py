@@ -141,8 +141,8 @@ def _inputs(
         )
     for note in own.notes:
         say(f"Note: {printable(note)}", quiet)
-    if own.problems:
+    if left_out := len(own.problems):
         first = printable(f"{own.problems[0].id[:200]}: {own.problems[0].reason}")
-        say(f"{len(own.problems):,} samples are left out, such as {first}.", quiet)
+        say(f"Left out: {left_out:,} of {left_out + len(own.ids):,} samples, such as {first}.", quiet)
     with progress_reporter(quiet, samples=True) as reporter:
         return inputs_of_own(own, shipped, cache=cache, reporter=reporter), own.problems

@@ -13,6 +13,7 @@ import typer
 from tnlpad.cli.find_run import find_ranked_run
 from tnlpad.cli.options import Quiet, Root, RunArgument, Runs
 from tnlpad.cli.output import exit_codes, fail, say
+from tnlpad.report.words import counted
 
 if TYPE_CHECKING:
     from tnlpad.review.opened import Review
@@ -87,5 +88,5 @@ def _say_goodbye(opened: "Review", quiet: bool) -> None:
     if not decisions:
         say("No decisions.", quiet)
         return
-    say(f"{decisions:,} decision{'' if decisions == 1 else 's'}: {opened.table}", quiet)
+    say(f"{counted(decisions, 'decision')}: {opened.table}", quiet)
     say(f"Next: {opened.command}", quiet)

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from tnlpad.review.audit import ReviewAudit
@@ -121,7 +122,12 @@ def _notes(run: RankedRun) -> list[str]:
 
 
 def clean_command(run: RankedRun) -> str:
-    """Return the command that applies the decisions, and writes the data in the form in which they came."""
+    """Return the command that applies the decisions, and writes the data in the form in which they came.
+
+    Its output has a name that is free here: the data may be those that an earlier round wrote.
+    """
     source = Path(run.about.get("path", "labels.csv"))
     suffix = "" if source.is_dir() else source.suffix
-    return shlex.join(["tnlpad", "clean", str(run.folder.path), "--out", f"cleaned{suffix}"])
+    names = (f"cleaned{number}{suffix}" for number in chain([""], count(2)))
+    out = next(name for name in names if not os.path.exists(name))
+    return shlex.join(["tnlpad", "clean", str(run.folder.path), "--out", out])

@@ -114,10 +114,10 @@ class Routes:
     def _about(self) -> dict[str, Any]:
         run = self.samples.run
         sample = self.audit.sample
-        audit = f"tnlpad audit {shlex.quote(str(run.folder.path))}"
+        folder = shlex.quote(str(run.folder.path))
         return {
             "title": run.title,
-            "run": run.folder.path.name,
+            "run": folder,
             "command": self.command,
             "samples": len(self.samples),
             "suspects": run.ranking.suspects,
@@ -125,7 +125,9 @@ class Routes:
             "kind": self.samples.kind,
             "pictures": self.samples.has_pictures,
             "caution": run.caution,
-            "sentences": [] if run.caution is not None else list(rate_sentences(run.ranking.estimate, audit)),
+            "sentences": []
+            if run.caution is not None
+            else list(rate_sentences(run.ranking.estimate, f"tnlpad audit {folder}")),
             "notes": [*run.notes, *self.notes],
             "columns": list(self.samples.further().columns),
             "maps": list(self._maps),

@@ -87,13 +87,11 @@ class Samples:
         """Return given, suggested, confidence, row and part of all samples, one column after the other."""
         ranking, order = self.run.ranking, self.run.ranking.order
         confidence = np.full(len(order), np.nan) if self.run.caution is not None else ranking.confidence[order]
-        index, given_rows = self.run.scores.columns["index"], self.run.names.rows
-        rows = (index if given_rows is None else given_rows)[order]
         columns = (
             ranking.evidence.given[order].astype("<u4"),
             ranking.evidence.suggested[order].astype("<u4"),
             confidence.astype("<f4"),
-            rows.astype("<u4"),
+            self.run.rows[order].astype("<u4"),
             (self.run.scores.columns["part"][order] == "validation").astype("u1"),
         )
         return b"".join(column.tobytes() for column in columns)

@@ -100,6 +100,7 @@ def keep_samples(own: OwnDataset, out: Path) -> OwnDataset:
     The file, or folder of Parquet files for encoded images, is named by the content and read by `open_dataset`.
     """
     path = out / own.shape.name
+    own = replace(own, problems=())  # samples that cannot be used are not saved
     out.mkdir(parents=True, exist_ok=True)
     if own.files is not None:
         _write_images(own, own.files, path)

@@ -253,6 +253,16 @@ def test_a_column_of_a_table_may_hold_the_labels():
         open_samples(table, [0, 1], label="kind")
 
 
+def test_labels_in_another_order_than_their_table_are_refused():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["p", "q", "r"])
+    labels = pandas.Series(["x", "y", "x"], index=["p", "r", "q"])
+    with pytest.raises(DataError, match=r"another order: 'r' is where the table has 'q'.*labels\.loc"):
+        open_samples(table, labels)
+    for right in (labels.loc[table.index], labels.reset_index(drop=True), labels.to_numpy()):
+        assert open_samples(table, right).ids == ("p", "q", "r")
+
+
 def test_a_table_of_pandas_is_read_as_its_file_is(tmp_path):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"Id": [3, 4], "a": [1.0, 2.0], "name": ["x", "y"], "label": ["p", "q"]})

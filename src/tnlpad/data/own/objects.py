@@ -172,7 +172,10 @@ def _list_pandas(data: Any, labels: Any, ids: Sequence[Any] | None, options: Rea
     """List a pandas table as one in a file; its labels may be given separately."""
     if options.labelled and labels is not None and options.label is not None:
         raise DataError(f"labels are given, and so is label={options.label!r}: leave one of them out.")
-    given = one_label_each(labels_of(labels), data, IN_MEMORY) if options.labelled and labels is not None else None
+    given = None
+    if options.labelled and labels is not None:
+        _require_same_order(data, labels)
+        given = one_label_each(labels_of(labels), data, IN_MEMORY)
     if ids is not None and options.id is not None:
         raise DataError(f"ids are given, and so is id={options.id!r}: leave one of them out.")
     table = columns_of(data)
@@ -183,6 +186,20 @@ def _list_pandas(data: Any, labels: Any, ids: Sequence[Any] | None, options: Rea
         others = {name: values for name, values in table.items() if find_column(ID_COLUMNS, [name]) is None}
         table = {**others, ID_COLUMNS[0]: np.array(_ids(ids, len(data)))}
     return listing_of(table, IN_MEMORY, Path(), options, labels=given)
+
+
+def _require_same_order(data: Any, labels: Any) -> None:
+    """Raise DataError if the labels are a pandas column with the index of the table in another order."""
+    if not (hasattr(data, "iloc") and hasattr(labels, "iloc")):
+        return
+    rows, others = data.index.tolist(), labels.index.tolist()
+    if rows == others or sorted(map(repr, rows)) != sorted(map(repr, others)):
+        return  # an index that has nothing to do with the other: rows count
+    here, there = next(pair for pair in zip(rows, others, strict=True) if pair[0] != pair[1])
+    raise DataError(
+        f"labels have the index of the table in another order: {there!r:.80} is where the table has {here!r:.80}. Give "
+        "them in its order: labels.loc[table.index]."
+    )
 
 
 def _index_ids(data: Any) -> list[str] | None:

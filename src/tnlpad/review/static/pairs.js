@@ -10,7 +10,7 @@ const tab = byId("pairs");
 let isMade = false;
 
 export function start() {
-  on("tab", () => { if (isShown("pairs") && !isMade) show("suspects"); });
+  on("tab", () => { if (isShown("pairs") && !isMade) show(state.about.suspects ? "suspects" : "all"); });
 }
 
 function show(scope) {
