@@ -48,7 +48,15 @@ from tnlpad.suspects.brief import as_html, as_text
 from tnlpad.suspects.clean import Action, Cleaning, clean_samples, cleaned_frame, cleaned_labels
 from tnlpad.suspects.export import PAGE_FILE, write_suspects
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
-from tnlpad.suspects.review import REVIEW_FILE, MergedReview, Review, check_review, merge_reviews, read_review
+from tnlpad.suspects.review import (
+    REVIEW_FILE,
+    MergedReview,
+    Review,
+    check_review,
+    merge_reviews,
+    read_review,
+    read_unsure,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -449,7 +457,14 @@ class Result:
             merged = self._decisions(review)
         except RecordError as error:
             raise DataError(str(error)) from error
-        cleaning = clean_samples(self.run, action=action, confidence=confidence, top=top, review=merged.decisions)
+        cleaning = clean_samples(
+            self.run,
+            action=action,
+            confidence=confidence,
+            top=top,
+            review=merged.decisions,
+            undecided=merged.undecided,
+        )
         for sentence in _remarks(self.run, merged, cleaning):
             warnings.warn(sentence, stacklevel=2)
         kept, given = cleaning.kept, self.given
@@ -470,7 +485,8 @@ class Result:
         if reviews is None or reviews is False:
             return MergedReview(decisions={})
         given = [reviews] if isinstance(reviews, (str, PathLike, Mapping)) else reviews
-        return merge_reviews([self._review(each) for each in given])
+        unsure = [name for each in given if not isinstance(each, Mapping) for name in read_unsure(Path(each))]
+        return merge_reviews([self._review(each) for each in given], unsure)
 
     def _review(self, review: OneReview) -> Review:
         if not isinstance(review, Mapping):
@@ -493,7 +509,10 @@ def _given(data: Any, labels: Any, label: str | None, ignored: Sequence[str]) ->
 def _remarks(run: RankedRun, merged: MergedReview, cleaning: Cleaning) -> Iterator[str]:
     """Yield what to know about a cleaning."""
     if undecided := [each.id for each in merged.disagreements if not each.decided]:
-        yield f"The reviews have no majority about {len(undecided):,} samples, such as {undecided[0][:80]!r}."
+        yield (
+            f"The reviews have no majority about {len(undecided):,} samples, such as {undecided[0][:80]!r}. Their "
+            "labels stay as they are."
+        )
     if cleaning.spared:
         yield f"All samples of {', '.join(cleaning.spared)} are suspect. Their labels stay as they are."
     if new := sorted({row.label for row in cleaning.kept} - set(run.scores.class_names)):

@@ -96,6 +96,15 @@ def test_a_decision_overrides_the_scores(run):
     assert {name: after[name] for name in others} == {name: before[name] for name in others}
 
 
+def test_what_nobody_could_decide_keeps_its_label_and_is_asked_about_again(run):
+    sure = clean_samples(run).changes
+    first, second = sure[0].id, sure[1].id
+    checked = replace(run, ranking=run.ranking.checked({int(first): sure[0].before}, run.scores.class_names))
+    cleaning = clean_samples(checked, undecided={first, second})
+    assert {each.id for each in cleaning.changes} == {each.id for each in sure[2:]}
+    assert first not in cleaning.decided
+
+
 def test_the_test_part_stays_as_it_is(run):
     names = [*map(str, range(600)), "b"]
     columns = {"id": names, "path": [None] * 601, "label": [0] * 601, "label_name": ["y"] * 601}

@@ -42,6 +42,7 @@ def test_the_majority_decides_and_without_one_nobody_does():
     assert merged.decisions == {"a": "cat", "b": "dog", "d": None, "f": "dog", "g": "cat"}
     assert {each.id: each.decided for each in merged.disagreements} == {"b": True, "c": False, "d": True, "e": False}
     assert merged.disagreements[0].votes == (("dog", 2), ("cat", 1))
+    assert merged.undecided == {"c", "e"}
     assert merge_reviews([reviews[0]]).decisions == reviews[0]
     assert merge_reviews([]).decisions == {}
 
@@ -52,4 +53,5 @@ def test_somebody_who_is_not_sure_has_no_vote(tmp_path):
         for number, row in enumerate(["a,cat,given", "a,,unsure", "a,cat,given"])
     ]
     merged = read_reviews(files, "a")
-    assert (merged.decisions, merged.disagreements) == ({"a": "cat"}, ())
+    assert (merged.decisions, merged.disagreements, merged.undecided) == ({"a": "cat"}, (), frozenset())
+    assert read_reviews(files[1:2], "a").undecided == {"a"}

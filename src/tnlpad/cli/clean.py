@@ -106,7 +106,14 @@ def clean(
         say(f"Caution: {found.caution}", quiet)
         if top is None and probability is None and not reviews and not found.ranking.decisions:
             fail(_ways_out(found))
-    cleaning = clean_samples(found, action=action, confidence=probability, top=top, review=merged.decisions)
+    cleaning = clean_samples(
+        found,
+        action=action,
+        confidence=probability,
+        top=top,
+        review=merged.decisions,
+        undecided=merged.undecided,
+    )
     origin = origin_of(found, cleaning.kept)
     _check_target(out, origin, found, cleaning.kept, reviews, files)
     _write(out, found, cleaning, files or "link", quiet)
@@ -248,7 +255,8 @@ def _warn_about_reviews(disagreements: "Sequence[Disagreement]", quiet: bool) ->
         return
     open_ones = sum(not each.decided for each in disagreements)
     said = [
-        f"The reviews disagree about {counted(len(disagreements), 'sample')}, and have no majority for {open_ones:,}"
+        f"The reviews disagree about {counted(len(disagreements), 'sample')}, and have no majority for {open_ones:,}, "
+        "whose labels stay as they are"
     ]
     for each in disagreements[:MAX_DISAGREEMENTS_NAMED]:
         votes = ", ".join(f"{'exclude' if label is None else printable(label)[:80]} {n}" for label, n in each.votes)

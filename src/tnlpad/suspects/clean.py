@@ -5,7 +5,7 @@ not scored and stays as it is. A class that has too few samples to judge is left
 samples unless a reviewer says so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -101,6 +101,7 @@ def clean_samples(
     confidence: float | None = None,
     top: int | None = None,
     review: Review | None = None,
+    undecided: Collection[str] = (),
 ) -> Cleaning:
     """Correct or drop labels.
 
@@ -112,16 +113,17 @@ def clean_samples(
         confidence: Change labels that are wrong with at least this probability (default: `DEFAULT_CONFIDENCE`).
         top: Change this number of labels instead, the most suspicious first.
         review: Decisions of reviewers, which override the suggestions and the decisions of an audit.
+        undecided: Samples that reviewers could not decide on; their labels stay as they are.
     """
     ranking, ids, classes = run.ranking, run.names.ids, run.scores.class_names
-    checked = {ids[row]: label for row, label in ranking.decisions.items()}
+    checked = {ids[row]: label for row, label in ranking.decisions.items() if ids[row] not in undecided}
     decided = checked | dict(review or {})
     original = [classes[label] for label in ranking.evidence.given.tolist()]
     labels: list[str | None] = [*original]
     for row in _to_change(run, DEFAULT_CONFIDENCE if confidence is None else confidence, top).tolist():
         labels[row] = classes[int(ranking.evidence.suggested[row])] if action == "correct" else None
     for row, name in enumerate(ids):
-        labels[row] = decided.get(name, labels[row])
+        labels[row] = original[row] if name in undecided else decided.get(name, labels[row])
     spared = _spare(labels, original, [name in decided for name in ids])
     parts, rows = run.scores.columns["part"].tolist(), run.rows.tolist()
     kept = [

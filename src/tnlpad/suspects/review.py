@@ -1,12 +1,12 @@
 """Tables of decisions about labels, as the pages save them: one row per sample, with its id and the right label.
 
-Several people may review the same labels. Where they disagree, the majority decides; without one, the sample stays
-undecided.
+Several people may review the same labels. Where they disagree, the majority decides. Without one, or if nobody is sure,
+the sample stays undecided, and keeps its label.
 """
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,17 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class MergedReview:
-    """Decisions of one or several people, and those that differ."""
+    """Decisions of one or several people.
+
+    Args:
+        decisions: The right labels.
+        disagreements: Decisions that differ.
+        undecided: Samples that were looked at without a decision: nobody was sure, or there is no majority.
+    """
 
     decisions: Review
     disagreements: tuple[Disagreement, ...] = ()
+    undecided: frozenset[str] = frozenset()
 
 
 def read_decision_table(path: Path) -> list[dict[str, str]]:
@@ -98,6 +105,11 @@ def read_review(path: Path, ids: Iterable[str]) -> Review:
     return found
 
 
+def read_unsure(path: Path) -> set[str]:
+    """Read the samples of a file about which the person was not sure."""
+    return {row["id"] for row in read_decision_table(path) if (row.get("choice") or "").strip() == "unsure"}
+
+
 def _label(row: Mapping[str, str], choice: str, path: Path) -> str | None:
     label = row["label"].strip() or None
     if choice and choice not in CHOICES:
@@ -116,11 +128,16 @@ def read_reviews(paths: Sequence[Path], ids: Iterable[str]) -> MergedReview:
         RecordError: See `read_review`.
     """
     known = set(ids)
-    return merge_reviews([read_review(path, known) for path in paths])
+    return merge_reviews([read_review(path, known) for path in paths], set().union(*map(read_unsure, paths)))
 
 
-def merge_reviews(reviews: Sequence[Review]) -> MergedReview:
-    """Merge decisions: more than half of the people who decided on a sample must agree."""
+def merge_reviews(reviews: Sequence[Review], unsure: Collection[str] = ()) -> MergedReview:
+    """Merge decisions: more than half of the people who decided on a sample must agree.
+
+    Args:
+        reviews: The decisions of each person.
+        unsure: Samples about which somebody was not sure.
+    """
     decisions: dict[str, str | None] = {}
     disagreements: list[Disagreement] = []
     for name in dict.fromkeys(name for review in reviews for name in review):
@@ -131,7 +148,12 @@ def merge_reviews(reviews: Sequence[Review]) -> MergedReview:
             decisions[name] = label
         if others:
             disagreements.append(Disagreement(id=name, votes=((label, count), *others), decided=majority))
-    return MergedReview(decisions=decisions, disagreements=tuple(disagreements))
+    open_ones = {each.id for each in disagreements if not each.decided}
+    return MergedReview(
+        decisions=decisions,
+        disagreements=tuple(disagreements),
+        undecided=frozenset(open_ones | (set(unsure) - decisions.keys())),
+    )
 
 
 def check_review(review: Review, ids: Iterable[str], where: str) -> None:
