@@ -249,6 +249,7 @@ def test_training_on_own_data_ends_with_a_list_and_a_page(tmp_path, kind):
     assert result.exit_code == 0, result.output
     (page,) = (tmp_path / "runs").glob("*/suspects/index.html")
     assert f"Suspect labels: {page}" in result.stdout
+    assert f"Next: tnlpad review {page.parents[1]}" in result.stderr
     assert "Caution: " in result.stdout or "more likely wrong than right" in result.stdout
     found = document("suspects", page.parents[1])
     with open(page.with_name("suspects.csv"), newline="", encoding="utf-8") as file:

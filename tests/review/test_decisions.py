@@ -12,6 +12,7 @@ from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.review.decisions import Decision, DecisionLog, parse_decisions
 from tnlpad.review.saved_table import SavedTable, write_table
 from tnlpad.suspects.listing import rank_run
+from tnlpad.suspects.review import read_reviews
 
 
 @pytest.fixture
@@ -126,6 +127,19 @@ def test_decisions_of_an_audit_are_there_before_the_first(run, path):
     store(log, decision(0, "given"))
     assert log.decided() == [decision(0, "given", given)]
     assert [each.by for each in log.since(0)[1]] == ["review", "earlier"]
+
+
+def test_a_withdrawn_decision_of_an_earlier_round_reaches_the_table(run, path, tmp_path):
+    rows = run.ranking.order[[0, 1]].tolist()
+    given = names(run, 0)[0]
+    log = DecisionLog(path, replace(run, ranking=replace(run.ranking, decisions={rows[0]: given, rows[1]: given})))
+    assert log.reopened() == []
+    store(log, decision(1, None))
+    store(log, decision(2, "given"))
+    write_table(tmp_path / "review.csv", log)
+    merged = read_reviews([tmp_path / "review.csv"], run.names.ids)
+    assert merged.undecided == {run.names.ids[rows[1]]}
+    assert merged.decisions.keys() == {run.names.ids[run.ranking.order[2]]}
 
 
 def test_nothing_is_stored_on_a_full_disk(run, path, monkeypatch):

@@ -1,6 +1,7 @@
 """`tnlpad train`: train one run, or resume it."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -352,3 +353,4 @@ def _list_suspects(
     if not as_json:
         typer.echo(verdict(found))
         typer.echo(f"Suspect labels: {page}")
+        say(f"Next: {shlex.join(['tnlpad', 'review', str(finished.path)])}", quiet)

@@ -106,6 +106,13 @@ class DecisionLog:
         with self._changed:
             return [self.last(at) for at in np.flatnonzero((self._choice != UNDECIDED) & ~self._earlier).tolist()]
 
+    def reopened(self) -> list[Decision]:
+        """Return the decisions of an earlier round or audit that were withdrawn here, in order of position."""
+        ranking = self.run.ranking
+        earlier = np.sort(ranking.positions[np.array(list(ranking.decisions), dtype=np.int64)])
+        with self._changed:
+            return [self.last(at) for at in earlier[self._choice[earlier] == UNDECIDED].tolist()]
+
     @property
     def closed(self) -> bool:
         return self._closed

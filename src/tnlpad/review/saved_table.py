@@ -26,10 +26,11 @@ def write_table(path: Path, log: DecisionLog) -> None:
 def _rows(log: DecisionLog) -> Iterable[tuple[str | None, ...]]:
     run = log.run
     names, ranking, samples = run.scores.class_names, run.ranking, run.names
-    for each in log.decided():
+    # For `tnlpad clean`, a withdrawn decision of an earlier round is like one that nobody is sure about.
+    for each in sorted([*log.decided(), *log.reopened()], key=lambda each: each.at):
         row = int(ranking.order[each.at])
         given, suggested = names[ranking.evidence.given[row]], names[ranking.evidence.suggested[row]]
-        yield samples.ids[row], samples.paths[row], each.label, given, suggested, each.choice
+        yield samples.ids[row], samples.paths[row], each.label, given, suggested, each.choice or "unsure"
 
 
 class SavedTable:
