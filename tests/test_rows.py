@@ -4,7 +4,6 @@ import json
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from torch.utils.data import Dataset
 
@@ -13,6 +12,8 @@ from tests.data.own_files import picture, save
 from tnlpad.data.own import open_dataset
 from tnlpad.data.own.objects import open_samples
 from tnlpad.errors import DataError
+
+pd = pytest.importorskip("pandas", reason="needs pandas, which the extra [integrations] brings")
 
 COUNT = 30
 MISSING = (3, 11, 12)
@@ -63,6 +64,7 @@ def workbook(place):
     table = frame().reset_index(drop=True)
     table.loc[COUNT] = None
     table = table.iloc[[*range(5), COUNT, *range(5, COUNT)]]  # an empty row in between
+    pytest.importorskip("openpyxl", reason="needs openpyxl, the extra [tables]")
     table.to_excel(place / "x.xlsx", index=False)
     return place / "x.xlsx", pd.read_excel(place / "x.xlsx")["label"]
 

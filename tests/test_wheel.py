@@ -20,6 +20,7 @@ def run(*command: str, **options: object) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
+    pytest.importorskip("hatchling", reason="needs hatchling, which builds the wheel: the extra [dev]")
     folder = tmp_path_factory.mktemp("wheel")
     run(
         sys.executable,

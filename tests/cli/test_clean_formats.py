@@ -7,8 +7,6 @@ import shlex
 import sys
 
 import numpy as np
-import openpyxl
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +16,9 @@ from tests import test_rows
 from tests.cli.trained import asked, document, own_data, trained
 from tests.data.own_files import picture, save, write_arrow
 from tnlpad.data.own import open_dataset
+
+openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra [tables]")
+pd = pytest.importorskip("pandas", reason="needs pandas, which the extra [integrations] brings")
 
 KINDS = {
     "folder": "",
