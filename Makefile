@@ -37,7 +37,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-long: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --long
+	$(BIN)/python -m pytest -n 2 --dist worksteal --long -o faulthandler_timeout=3600
 
 lint: $(READY)
 	$(BIN)/ruff check .
