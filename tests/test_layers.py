@@ -12,17 +12,17 @@ import tnlpad
 SOURCE = Path(tnlpad.__file__).parent
 
 SHARED = {"types", "errors", "suggestions", "atomic_files"}  # small and without torch, for everyone
-FOUNDATION = SHARED | {"rng", "core", "networks", "records", "paper"}
+FOUNDATION = SHARED | {"rng", "core", "networks", "records", "paper", "ranks"}
 PARTS = FOUNDATION | {"noise", "data", "features", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in FOUNDATION},
     "networks": {"suggestions"},
     "records": {"atomic_files", "errors"},
     "noise": {"rng"} | SHARED,
-    "data": {"rng"} | SHARED,
-    "features": SHARED | {"data", "networks"},
-    "methods": {"types", "core"},
-    "training": {"types", "atomic_files", "methods", "core"},
+    "data": {"rng", "ranks"} | SHARED,
+    "features": SHARED | {"data", "networks", "ranks"},
+    "methods": {"types", "core", "ranks"},
+    "training": {"types", "atomic_files", "methods", "core", "ranks"},
     "runs": PARTS,
     "paper_figures": PARTS | {"runs"},
     "grid": PARTS | {"runs", "paper_figures"},

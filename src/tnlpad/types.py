@@ -58,7 +58,10 @@ class ImageFiles:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """Samples of one training step: their index in the whole dataset, images and given labels."""
+    """Samples of one training step: their index in the whole dataset, images and given labels.
+
+    On several ranks, `index` and `labels` are those of the whole batch, and `images` this rank's share of it.
+    """
 
     index: "Tensor"
     images: "Tensor"

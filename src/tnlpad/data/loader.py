@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tnlpad.data.augment import Augmentation, Augmenter, draw
+from tnlpad.ranks import group
 from tnlpad.types import Batch
 
 
@@ -109,8 +110,8 @@ class DeviceLoader(_Loader):
         return [draw(self.augmentation, samples, self.augmenter.height, self.augmenter.width, self.augment)]
 
     def batch(self, rows: Tensor) -> Batch:
-        index = rows[:, 0]
-        images = self.augmenter(index, rows[:, 1:])
+        index, mine = rows[:, 0], group.share(len(rows))
+        images = self.augmenter(index[mine], rows[mine, 1:])
         return Batch(index=index, images=images.contiguous(memory_format=self.memory_format), labels=self.labels[index])
 
 
@@ -131,4 +132,4 @@ class RowLoader(_Loader):
 
     def batch(self, rows: Tensor) -> Batch:
         index = rows[:, 0]
-        return Batch(index=index, images=self.rows[index], labels=self.labels[index])
+        return Batch(index=index, images=self.rows[index[group.share(len(rows))]], labels=self.labels[index])

@@ -53,10 +53,11 @@ from tnlpad.methods.coteaching import NAMES
 from tnlpad.methods.decomposable import Learner
 from tnlpad.methods.forward import counted_as, forward, gradient_step
 from tnlpad.methods.gaussian_mixture import clean_probability, normalised
-from tnlpad.methods.protocol import Judged, Setup
+from tnlpad.methods.protocol import Judged, Setup, Source
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.tnlpad import Part, TnlpadConfig
+from tnlpad.ranks import group
 from tnlpad.types import Batch, Clock
 
 VIEWS = 4  # two of a labelled sample, two of an unlabelled one
@@ -243,14 +244,12 @@ class Dividemix:
     def _mix(self, k: int, rows: Tensor, mixing: Tensor, lambda_u: Tensor) -> Tensor:
         """Take one step of network k; the other one only predicts targets."""
         labelled, unlabelled = (side.split([1, self.columns, self.columns], 1) for side in rows.chunk(2, 1))
-        views = [
-            self.source.augmented(index.squeeze(1), view) for index, *two in (labelled, unlabelled) for view in two
-        ]
-        images = torch.cat(views)
-        targets = self._targets(k, images, labelled[0].squeeze(1))
+        views = Views(self.source, [(index, view) for index, *two in (labelled, unlabelled) for view in two])
+        targets = self._targets(k, views.images, labelled[0].squeeze(1))
         order, weight = mixing[:, :VIEWS].flatten().argsort(stable=True), mixing[:1, VIEWS]
-        logits = forward(self.learners[k].network, mixed(images, order, weight)).float()
-        targets, with_label = mixed(targets, order, weight), len(images) // 2
+        blended = weight * views.images + (1 - weight) * views.in_order(order)
+        logits = forward(self.learners[k].network, *blended.chunk(VIEWS), total=len(rows)).float()
+        targets, with_label = mixed(targets, order, weight), len(targets) // 2
         loss = soft_cross_entropy(logits[:with_label], targets[:with_label])
         loss = loss + lambda_u * squared_distance(logits[with_label:], targets[with_label:]) + prior_penalty(logits)
         return gradient_step(self.learners[k].optimizer, loss)
@@ -258,15 +257,17 @@ class Dividemix:
     @torch.no_grad()
     def _targets(self, k: int, images: Tensor, labelled: Tensor) -> Tensor:
         """Return class probabilities for all views: refined labels for the first half, guesses for the second."""
+        views, total = images.chunk(VIEWS), len(labelled)
         with self.learners[k].using(self.guess_with) as own, counted_as(VIEWS, own):
-            first, second, *of_unlabelled = forward(own, images).float().softmax(1).chunk(VIEWS)
+            first, second, *own_guesses = forward(own, *views, total=total).float().softmax(1).chunk(VIEWS)
         with self.learners[1 - k].using(self.guess_with) as other:
             other.eval()
-            guesses = other(images[len(images) // 2 :]).float().softmax(1).chunk(2)
+            other_guesses = forward(other, *views[2:], total=total).float().softmax(1).chunk(2)
             other.train()
         clean = self.clean[1 - k][labelled]
         p_x = sharpened(refined((first + second) / 2, self.labels[labelled], clean), self.config.temperature)
-        p_u = sharpened((sum(of_unlabelled) + sum(guesses)) / VIEWS, self.config.temperature)
+        guesses = (own_guesses[0] + own_guesses[1]) + (other_guesses[0] + other_guesses[1])
+        p_u = sharpened(guesses / VIEWS, self.config.temperature)
         return torch.cat([p_x, p_x, p_u, p_u])
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -289,6 +290,30 @@ class Dividemix:
         restore(state, [learner.network for learner in self.learners], self.optimizers, self._tensors())
         self.phase, self.divided = state["phase"], state["divided"]
         self.generator.set_state(state["generator"].cpu())
+
+
+class Views:
+    """Augmented images of a step, view by view. On several ranks, `images` are this rank's share of each view.
+
+    Args:
+        source: The training images.
+        drawn: For each view: a column of samples, and a row of random numbers per sample.
+    """
+
+    def __init__(self, source: Source, drawn: Sequence[tuple[Tensor, Tensor]]) -> None:
+        self.source, self.index = source, torch.cat([index.squeeze(1) for index, _ in drawn])
+        self.rows, total = torch.cat([rows for _, rows in drawn]), len(drawn[0][0])
+        places = torch.arange(len(self.index), device=self.index.device).view(len(drawn), total)
+        self.mine = places[:, group.share(total)].flatten()
+        self.complete = not group.divides(total)
+        self.images = self._at(self.mine)
+
+    def _at(self, places: Tensor) -> Tensor:
+        return self.source.augmented(self.index[places], self.rows[places])
+
+    def in_order(self, order: Tensor) -> Tensor:
+        """Return the images in another order; those of other ranks are augmented here once more."""
+        return self.images[order] if self.complete else self._at(order[self.mine])
 
 
 class SummedLogits(nn.Module):

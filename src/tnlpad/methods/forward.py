@@ -16,11 +16,31 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from tnlpad.core.compiled import compile_options
+from tnlpad.ranks import group
 
 
-def forward(network: nn.Module, images: Tensor) -> Tensor:
-    """Return the network's outputs. Only the batch size decides how, so the host never waits for the device."""
-    if len(images) > 1:
+def forward(network: nn.Module, *images: Tensor, total: int | None = None) -> Tensor:
+    """Return the network's outputs of a batch, or of several batches of one size, one after another.
+
+    Only the batch size decides how, so the host never waits for the device.
+
+    Args:
+        network: Network to call.
+        images: Images of a batch. On several ranks, this rank's share of them (`tnlpad.ranks.group.share`); the outputs
+            are those of the whole batch, on every rank.
+        total: Number of samples in a batch, over all ranks (default: that of the training step).
+    """
+    inputs = images[0] if len(images) == 1 else torch.cat(images)
+    if group.count() == 1:
+        return _outputs(network, inputs, single=len(inputs) == 1)
+    total = group.batch_size() if total is None else total
+    with group.divided_pass(total):
+        outputs = _outputs(group.synchronised(network), inputs, single=total * len(images) == 1)
+    return group.whole_outputs(outputs, len(images), total)
+
+
+def _outputs(network: nn.Module, images: Tensor, *, single: bool) -> Tensor:
+    if not single:
         outputs: Tensor = network(images)
         return outputs
     layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm) and layer.training]
@@ -41,7 +61,7 @@ def mean_loss(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def _mean_loss(network: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    return F.cross_entropy(forward(network, images), labels)
+    return F.cross_entropy(forward(network, images, total=len(labels)), labels)
 
 
 @cache

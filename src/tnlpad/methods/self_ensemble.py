@@ -53,6 +53,7 @@ from tnlpad.methods.protocol import Judged, Setup, Source
 from tnlpad.methods.rows import Rows, cycled
 from tnlpad.methods.saving import restore, state_of
 from tnlpad.methods.tnlpad import Part, TnlpadConfig
+from tnlpad.ranks import group
 from tnlpad.types import Batch, Clock
 
 
@@ -173,10 +174,12 @@ class SelfEnsemble:
     def step(self, batch: Batch, clock: Clock) -> Tensor:
         index, first, second, third = self.rows.next(len(batch.labels)).split([1, *3 * [self.columns]], 1)
         index, labelled = index.squeeze(1), len(batch.labels)
+        mine = group.share(labelled)
         with torch.no_grad():
-            views = [self.source.augmented(index, second), self.source.augmented(batch.index, third)]
-            targets = forward(self.teacher.network, torch.cat(views))
-        logits = forward(self.student.network, torch.cat([self.source.augmented(index, first), batch.images]))
+            views = [self.source.augmented(index[mine], second[mine])]
+            views.append(self.source.augmented(batch.index[mine], third[mine]))
+            targets = forward(self.teacher.network, *views)
+        logits = forward(self.student.network, self.source.augmented(index[mine], first[mine]), batch.images)
         fit = F.cross_entropy(logits[:labelled], self.labels[index])
         loss = gradient_step(self.student.optimizer, fit + self.weight * consistency(logits, targets))
         self.teacher.update()

@@ -10,6 +10,7 @@ from tnlpad.core.batchnorm import reestimated_batchnorm
 from tnlpad.data.augment import Augmentation, Augmenter, draw
 from tnlpad.data.catalogue import Normalisation
 from tnlpad.data.stream import StreamImages
+from tnlpad.ranks import group
 from tnlpad.runs.config import RunConfig, available_cores
 from tnlpad.training.engine import Captured, compiled_if
 from tnlpad.training.measure import outputs
@@ -134,7 +135,8 @@ class TrainingImages:
         """Replace BatchNorm's statistics within the block by those of the network's current weights."""
         with ExitStack() as block:
             # This pass mixes training and evaluation mode, which is not worth compiling for.
-            with compiled_if(False), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            # Every rank takes all of these batches, so that their statistics are equal.
+            with group.alone(), compiled_if(False), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
                 block.enter_context(reestimated_batchnorm(network, self._estimation()))
             yield
 

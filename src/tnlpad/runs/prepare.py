@@ -30,6 +30,8 @@ from tnlpad.methods.protocol import Source
 from tnlpad.networks import NETWORKS, Network, build, load_pretrained
 from tnlpad.networks.pretrained import StandardisedLinear, fix_statistics, head_name, standardise_features
 from tnlpad.noise import make_noisy_labels, parse_noise
+from tnlpad.ranks import group
+from tnlpad.ranks.batchnorm import share_statistics
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
 from tnlpad.runs.config import RunConfig, available_cores, check_noise_file
 from tnlpad.runs.folds import CrossFitted, held_out_rows
@@ -327,7 +329,7 @@ def _source(config: RunConfig, data: Data, device: torch.device) -> Callable[[],
             memory_format=memory_format(config, device),
             batch_size=inference_batch_size(config, images, device),
             bf16=config.precision == "bfloat16",
-            captured=device.type == "cuda",
+            captured=device.type == "cuda" and group.count() == 1,
         )
 
     return source
@@ -356,7 +358,9 @@ def prepare_network(
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=memory_format(config, device))
     _check_forward(config.network, network, torch.zeros(1, *shape, device=device))
-    if config.compiled:
+    if group.count() > 1:
+        share_statistics(network)
+    elif config.compiled:
         network.compile(**compile_options())
     return network
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
@@ -25,6 +25,7 @@ from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by, finished
+from tnlpad.ranks import group
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, find_hash, finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
@@ -53,6 +54,7 @@ def run(
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
     scoring_interval: int | None = None,
+    rank_timeout: float = group.TIMEOUT_SECONDS,
     reporter: Reporter = SILENT,
     on_prepared: Callable[[Method, Data, Sets], None] | None = None,
     on_step: Callable[[int, int, int], None] | None = None,
@@ -60,7 +62,8 @@ def run(
 ) -> RunFolder:
     """Start or resume a run and return its folder when it is finished.
 
-    A finished run is not changed, except for the paths of user data that were moved.
+    A finished run is not changed, except for the paths of user data that were moved. Started on several ranks, by
+    torchrun or Ray Train, they train the run together, and rank 0 writes its folder.
 
     Args:
         config: The run.
@@ -73,69 +76,68 @@ def run(
         device: Device to train on.
         scoring_interval: Epochs between evaluations of every sample for its scores; None writes no scores. It does not
             change the run's numbers.
+        rank_timeout: Seconds without an answer after which another rank is taken for lost.
         reporter: Shows the progress of decoding images.
         on_prepared: Called before training with the method, the data and the sets to measure on.
         engine, checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
     """
     _check_data(config, own)
-    folder = run_folder(config, out, own)
-    if folder.finished:
-        folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
-        return _finished(folder, config, own, backbone)
-    began, place = time.time(), torch.device(device)
-    # Prepare before writing anything, so that a run that cannot start leaves no files.
-    own_data = partial(prepare_own_data, config, device=place, backbone=backbone, cache=cache, reporter=reporter)
-    data = prepare_data(config, root, place) if own is None else own_data(own)
-    # Out of fold, every network takes its own part of a batch, which cannot be captured.
-    engine = "eager" if data.fold is not None and engine == "auto" else engine
-    loader, streams = prepare_loader(config, data, place)
-    can_replay(engine, loader, place)
-    sets = prepare_sets(config, data, place)
-    if config.finetune and isinstance(backbone, Backbone) and backbone.ours is not None:
-        weights = backbone.ours.weights
-    method = prepare_method(config, data, streams["method"], place, root, weights)
-    statistics = None if scoring_interval is None else prepare_statistics(config, data, place, scoring_interval)
-    if on_prepared is not None:
-        on_prepared(method, data, sets)
-    with folder.lock():
-        if folder.summary_file.exists():  # another process has finished it meanwhile
-            return _finished(folder, config, own, backbone)
-        folder.begin(config.to_json())
-        if own is not None:
-            save_samples(folder.path, own, data, backbone)
-        with _deterministic(config.seed, place), compiling(config) as compiled:
+    with group.joined(torch.device(device), rank_timeout) as place:
+        group.require_same((config.hash, __version__, torch.__version__), "configuration or version")
+        folder = RunFolder(group.on_first(lambda: run_folder(config, out, own).path))
+        if group.from_first(folder.finished):
+            group.on_first(partial(_finished, folder, config, own, backbone))
+            return folder
+        began = time.time()
+        # Prepare before writing anything, so that a run that cannot start leaves no files.
+        own_data = partial(prepare_own_data, config, device=place, backbone=backbone, cache=cache, reporter=reporter)
+        data = prepare_data(config, root, place) if own is None else own_data(own)
+        with _divided(config, data):
+            # Out of fold, every network takes its own part of a batch, which cannot be captured.
+            engine = "eager" if data.fold is not None and engine == "auto" else engine
+            loader, streams = prepare_loader(config, data, place)
+            can_replay(engine, loader, place)
+            sets = prepare_sets(config, data, place)
+            if config.finetune and isinstance(backbone, Backbone) and backbone.ours is not None:
+                weights = backbone.ours.weights
+            method = prepare_method(config, data, streams["method"], place, root, weights)
+            statistics = None if scoring_interval is None else prepare_statistics(config, data, place, scoring_interval)
+            if on_prepared is not None:
+                on_prepared(method, data, sets)
+            with group.held_by_first(folder.lock):
+                if group.from_first(folder.finished):  # another process has finished it meanwhile
+                    group.on_first(partial(_finished, folder, config, own, backbone))
+                    return folder
+                group.on_first(partial(_begin, folder, config, own, data, backbone))
+                with _deterministic(config.seed, place), compiling(config) as compiled:
 
-            def after_epoch(record: Record) -> None:
-                compiled()
-                if on_epoch is not None:
-                    on_epoch(record)
+                    def after_epoch(record: Record) -> None:
+                        compiled()
+                        if on_epoch is not None:
+                            on_epoch(record)
 
-            try:
-                trained = train(
-                    method,
-                    loader,
-                    sets,
-                    _schedule(config),
-                    folder=folder,
-                    streams=streams,
-                    device=place,
-                    bf16=config.precision == "bfloat16",
-                    compiled=config.compiled,
-                    engine=engine,
-                    checkpoint_every_seconds=checkpoint_every_seconds,
-                    statistics=statistics,
-                    on_step=on_step,
-                    on_epoch=after_epoch,
-                )
-            except CheckpointError as error:
-                raise RecordError(str(error)) from error
-        _write_model(folder, next(iter(method.judged)), trained)
-        if statistics is not None and statistics.started:
-            write_scores(folder.path, _scores(config, data, statistics))
-        folder.finish(
-            {"run_id": folder.path.name, **_summary(config, method, trained.history, data, place, time.time() - began)}
-        )
-        folder.checkpoint_file.unlink(missing_ok=True)  # several times the size of the model, and not needed any more
+                    try:
+                        trained = train(
+                            method,
+                            loader,
+                            sets,
+                            _schedule(config),
+                            folder=folder,
+                            streams=streams,
+                            device=place,
+                            bf16=config.precision == "bfloat16",
+                            compiled=config.compiled,
+                            engine=engine,
+                            checkpoint_every_seconds=checkpoint_every_seconds,
+                            statistics=statistics,
+                            on_step=on_step,
+                            on_epoch=after_epoch,
+                        )
+                    except CheckpointError as error:
+                        raise RecordError(str(error)) from error
+                scores = _scores(config, data, statistics) if statistics is not None and statistics.started else None
+                summary = _summary(config, method, trained.history, data, place, time.time() - began)
+                group.on_first(partial(_finish, folder, next(iter(method.judged)), trained, scores, summary))
     return folder
 
 
@@ -144,6 +146,37 @@ def run_folder(config: RunConfig, out: Path, own: OwnDataset | None = None) -> R
     if own is None:
         return RunFolder(out / config.run_id)
     return find_hash(out, config.hash) or RunFolder(out / config.named(own.title))
+
+
+def _divided(config: RunConfig, data: Data) -> AbstractContextManager[None]:
+    """Return a block in which several ranks divide their work. Heads on features are small: every rank trains all."""
+    if data.fold is not None:
+        return group.alone()
+    group.require_same(sha256(data.noisy.given.tobytes()).hexdigest()[:16], "digest of the given labels")
+    if group.count() > config.batch_size:
+        raise ValueError(
+            f"batch_size={config.batch_size} on {group.count()} ranks: each rank needs at least one sample of a batch. "
+            f"Start at most {config.batch_size} ranks."
+        )
+    return nullcontext()
+
+
+def _begin(
+    folder: RunFolder, config: RunConfig, own: OwnDataset | None, data: Data, backbone: AnyBackbone | None
+) -> None:
+    folder.begin(config.to_json())
+    if own is not None:
+        save_samples(folder.path, own, data, backbone)
+
+
+def _finish(
+    folder: RunFolder, shipped: str, trained: Trained, scores: SampleScores | None, summary: dict[str, Any]
+) -> None:
+    _write_model(folder, shipped, trained)
+    if scores is not None:
+        write_scores(folder.path, scores)
+    folder.finish({"run_id": folder.path.name, **summary})
+    folder.checkpoint_file.unlink(missing_ok=True)  # several times the size of the model, and not needed any more
 
 
 def _check_data(config: RunConfig, own: OwnDataset | None) -> None:
@@ -170,13 +203,13 @@ def _difference(before: DataShape, now: DataShape) -> str:
     return "; ".join(changes) or "an id, a label or the content of a sample differs"
 
 
-def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None, backbone: AnyBackbone | None) -> RunFolder:
+def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None, backbone: AnyBackbone | None) -> None:
     """Check that the records of a finished run are complete and belong to it."""
+    folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
     folder.check_config(config.to_json())
     finished_summary(folder)
     if own is not None:
         save_location(folder.path, own, backbone)
-    return folder
 
 
 @contextmanager
@@ -187,10 +220,11 @@ def _deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """
     before = torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), global_torch_stream(seed, "global"):
+    stream = f"global-{group.rank()}" if group.rank() else "global"  # ranks drop out different units
+    with torch.random.fork_rng(devices=devices), global_torch_stream(seed, stream):
         if devices:
             with torch.cuda.device(device):
-                torch.cuda.manual_seed(torch_stream(seed, "global").initial_seed())
+                torch.cuda.manual_seed(torch_stream(seed, stream).initial_seed())
         torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = True, False
         try:
             yield

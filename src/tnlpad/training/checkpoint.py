@@ -2,11 +2,15 @@
 
 A checkpoint holds tensors and plain containers only, so that `torch.load(weights_only=True)` reads it. It is a zip
 archive with checksums. torch does not compare them, so `load_checkpoint` does before it restores anything.
+
+On several ranks, rank 0 writes the file, and reads it for all of them. Any number of ranks can continue from it.
 """
 
+import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from torch import Tensor
 
 from tnlpad.atomic_files import error_chain, replacing
 from tnlpad.methods.protocol import Method
+from tnlpad.ranks import group
 
 Weights = dict[str, Tensor]
 Streams = Mapping[str, torch.Generator]
@@ -34,15 +39,21 @@ class Progress:
 
 
 def save_checkpoint(path: Path, progress: Progress, method: Method, streams: Streams, device: torch.device) -> None:
-    """Write the state after an epoch; a failed write keeps the previous checkpoint."""
+    """Write the state after an epoch; a failed write keeps the previous checkpoint. Every rank must call it."""
+    streams_of_ranks = group.from_each(_global_streams(device))
     state = {
         "epoch": progress.epoch,
         "best": progress.best,
         "census": progress.statistics,
         "method": method.state_dict(),
         "streams": {name: generator.get_state() for name, generator in streams.items()},
-        "global_streams": _global_streams(device),
+        "global_streams": streams_of_ranks[0],
+        "global_streams_of_ranks": streams_of_ranks[1:],
     }
+    group.on_first(partial(_write, path, state))
+
+
+def _write(path: Path, state: dict[str, Any]) -> None:
     try:
         with replacing(path) as file:
             torch.save(state, file)
@@ -55,14 +66,17 @@ def save_checkpoint(path: Path, progress: Progress, method: Method, streams: Str
 
 def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.device) -> Progress:
     """Restore a saved state and return its progress; without a checkpoint, change nothing."""
-    if not path.exists():
+    content = group.on_first(lambda: path.read_bytes() if path.exists() else None)
+    if content is None:
         return Progress()
-    state = _read(path, device)
+    state = _read(path, content, device)
     try:
         method.load_state_dict(state["method"])
         for name, generator in streams.items():
             generator.set_state(state["streams"][name].cpu())
-        _restore_global_streams(state["global_streams"], device)
+        of_ranks = [state["global_streams"], *state.get("global_streams_of_ranks", [])]
+        if group.rank() < len(of_ranks):
+            _restore_global_streams(of_ranks[group.rank()], device)
         return Progress(epoch=int(state["epoch"]), best=state["best"], statistics=state.get("census"))
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise CheckpointError(
@@ -71,14 +85,12 @@ def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.
         ) from error
 
 
-def _read(path: Path, device: torch.device) -> dict[str, Any]:
+def _read(path: Path, content: bytes, device: torch.device) -> dict[str, Any]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if (part := archive.testzip()) is not None:
                 raise zipfile.BadZipFile(f"wrong checksum of {part}")
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except OSError:
-        raise
+        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
     except Exception as error:  # the archive, the pickle in it and its encoding each have their own errors
         raise CheckpointError(
             f"{path} is damaged ({error}). Restore it, or remove the run's folder to start again."

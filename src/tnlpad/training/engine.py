@@ -22,6 +22,7 @@ from torch import Tensor
 
 from tnlpad.core.compiled import compile_options
 from tnlpad.methods.protocol import Method, phase_of, steps_of
+from tnlpad.ranks import group
 from tnlpad.types import Batch, BatchSource, Clock
 
 EngineName = Literal["auto", "eager", "graph"]
@@ -65,9 +66,9 @@ def can_replay(name: EngineName, loader: Any, device: torch.device) -> bool:
     """Return whether steps can be replayed as CUDA graphs; raise ValueError if the engine is unknown or needs that."""
     if name not in ("auto", "eager", "graph"):
         raise ValueError(f"engine={name!r}: choose auto, eager or graph.")
-    possible = device.type == "cuda" and hasattr(loader, "plan")
+    possible = device.type == "cuda" and hasattr(loader, "plan") and group.count() == 1
     if name == "graph" and not possible:
-        raise ValueError("engine='graph': needs a GPU and data in memory. Use auto.")
+        raise ValueError("engine='graph': needs a GPU, data in memory and one process. Use auto.")
     return possible
 
 
@@ -85,7 +86,8 @@ class Eager:
         for step, batch in enumerate(batches, start=1):
             self.batch_size = self.batch_size or len(batch.labels)
             autocast = torch.autocast(batch.labels.device.type, torch.bfloat16, enabled=self.bf16)
-            with autocast, compiled_if(len(batch.labels) == self.batch_size):
+            full = len(batch.labels) == self.batch_size
+            with autocast, compiled_if(full), group.batch(len(batch.labels)):
                 losses.append(self.method.step(batch, clock))
             if on_step is not None:
                 on_step(clock.epoch, step, steps)

@@ -9,12 +9,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch.optim import Optimizer
 
 from tnlpad.methods.protocol import Method, chosen_by, end_epoch, finished, schedule_epoch
+from tnlpad.ranks import group
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
 from tnlpad.training.engine import EngineName, OnStep, Replayed, choose_engine, own_stream
 from tnlpad.training.measure import Evaluator, Sets, measure
@@ -99,8 +101,7 @@ def train(
         on_epoch: Called with the record of every finished epoch.
     """
     progress = load_checkpoint(folder.checkpoint_file, method, streams, device)
-    folder.keep_epochs(progress.epoch)
-    history, best = folder.epochs(), progress.best
+    history, best = group.on_first(lambda: _kept_epochs(folder, progress.epoch)), progress.best
     if statistics is not None and progress.statistics is not None:
         statistics.load_state_dict(progress.statistics)
     saved_at = time.perf_counter()
@@ -124,15 +125,17 @@ def train(
             record["validation_accuracy"] = _mean(record, chosen_by(method), "validation_accuracy")
             record["test_accuracy"] = None if sets.test is None else _mean(record, method.reported, "test_accuracy")
             record["seconds"] = {"training": trained - began, "measuring": time.perf_counter() - trained}
+            record = group.from_first(record)  # decides what follows, on every rank
             history.append(record)
             if is_best := chosen(history) is record:
                 best = shipped_weights(method)
             if statistics is not None:
                 statistics.update(method, epoch, best=is_best)
             end_epoch(method, record["validation_accuracy"])
-            folder.append_epoch(record)
+            group.on_first(partial(folder.append_epoch, record))
             last = epoch == schedule.epochs or finished(method) or out_of_patience(history, schedule.patience)
-            if last or time.perf_counter() - saved_at >= checkpoint_every_seconds:
+            due = group.from_first(time.perf_counter() - saved_at >= checkpoint_every_seconds)
+            if last or due:
                 collected = None if statistics is None else statistics.state_dict()
                 progress = Progress(epoch=epoch, best=best, statistics=collected)
                 save_checkpoint(folder.checkpoint_file, progress, method, streams, device)
@@ -144,15 +147,21 @@ def train(
     return Trained(history=history, best=best)
 
 
+def _kept_epochs(folder: RunFiles, epochs: int) -> list[Record]:
+    """Return the records up to the checkpoint, and remove later ones."""
+    folder.keep_epochs(epochs)
+    return folder.epochs()
+
+
 def set_learning_rate(optimizers: Sequence[Optimizer], rate: float) -> None:
     """Set the learning rate of every group, times its `lr_scale`; fill a tensor, since a graph may hold it."""
     for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            value = rate * group.get("lr_scale", 1.0)
-            if isinstance(group["lr"], torch.Tensor):
-                group["lr"].fill_(value)
+        for options in optimizer.param_groups:
+            value = rate * options.get("lr_scale", 1.0)
+            if isinstance(options["lr"], torch.Tensor):
+                options["lr"].fill_(value)
             else:
-                group["lr"] = value
+                options["lr"] = value
 
 
 def chosen(history: Sequence[Record]) -> Record:

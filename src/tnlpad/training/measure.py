@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.update import norms
 from tnlpad.methods.protocol import Method
+from tnlpad.ranks import group
 from tnlpad.training.engine import Captured, compiled_if, current_event
 from tnlpad.types import ImagesAt
 
@@ -152,9 +153,10 @@ def evaluate(network: nn.Module, samples: Samples, *, bf16: bool = False) -> Mea
 def outputs(
     network: nn.Module, images_at: ImagesAt, index: Tensor, *, batch_size: int = 1024, bf16: bool = False
 ) -> Tensor:
-    """Return the network's logits of the samples at `index`, in single precision."""
+    """Return the network's logits of the samples at `index`, in single precision. Several ranks share the work."""
     if len(index) == 0:
         raise ValueError("No samples to measure on: index is empty.")
+    total, index = len(index), index[group.share(len(index))]
     size = min(batch_size, len(index))
     # All batches have one size, because compiled networks are compiled for one: the last sample is repeated.
     filled = torch.cat([index, index[-1:].expand(-len(index) % size)])
@@ -163,7 +165,7 @@ def outputs(
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
     with evaluation_mode(network), autocast, compiled_if(size == batch_size):
         logits = [network(images_at(part)).float() for part in filled.split(size)]
-    return torch.cat(logits)[: len(index)]
+    return group.whole(torch.cat(logits)[: len(index)], total)
 
 
 @contextmanager

@@ -10,10 +10,13 @@ Margins follow Pleiss et al., "Identifying Mislabeled Data using the Area Under 
 images after the epoch instead of augmented ones during it. Forgetting follows Toneva et al., "An Empirical Study of
 Example Forgetting", counted from epoch to epoch. Neither random numbers nor weights are touched, so a run gives the
 same numbers with and without statistics.
+
+On several ranks, each one evaluates its share of the samples and keeps their sums. They are put together to be saved
+and at the end.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tnlpad.methods.protocol import Method
+from tnlpad.ranks import group
 from tnlpad.training.engine import compiled_if
 from tnlpad.training.measure import Samples, evaluation_mode
 
@@ -35,6 +39,7 @@ STATE = {  # key in a checkpoint: attribute
     "epochs_until_chosen": "epochs_until_chosen",
     "until_chosen": "sums_until_chosen",
 }
+SUMS = ("tallies", "until_chosen")  # keys of tensors with a row per sample
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,6 +79,8 @@ class SampleStatistics:
         if every < 1:
             raise ValueError(f"every={every}: the number of epochs between evaluations must be at least 1.")
         self.samples, self.num_classes, self.every, self.bf16 = samples, num_classes, every, bf16
+        mine = group.share(len(samples.index))
+        self.mine = replace(samples, index=samples.index[mine], labels=samples.labels[mine])
         self.chosen_epoch = 0
         self.epochs: dict[str, int] = {}  # number of evaluations by each network
         self.sums: dict[str, Sums] = {}
@@ -98,13 +105,13 @@ class SampleStatistics:
             self.epochs_until_chosen, self.chosen_epoch = dict(self.epochs), epoch
 
     def result(self) -> SampleNumbers:
-        """Return the statistics so far."""
+        """Return the statistics so far, of all samples. Every rank must call it."""
         if not self.started:
             raise ValueError("There are no statistics yet: samples are evaluated after an epoch.")
         # A resumed run that started without statistics may have had its best epoch before: then use all there is.
-        chosen, until = (self.sums_until_chosen or self.sums), (self.epochs_until_chosen or self.epochs)
+        chosen, until = self._whole(self.sums_until_chosen or self.sums), (self.epochs_until_chosen or self.epochs)
         numbers: dict[str, NDArray[Any]] = {}
-        for by_network, epochs, suffix in ((chosen, until, ""), (self.sums, self.epochs, "_to_end")):
+        for by_network, epochs, suffix in ((chosen, until, ""), (self._whole(self.sums), self.epochs, "_to_end")):
             for name, sums in by_network.items():
                 for key in SUMMED:
                     value = sums[key] if key == "forgotten" else sums[key] / epochs[name]
@@ -121,16 +128,27 @@ class SampleStatistics:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain containers, to save with the checkpoint of the same epoch."""
-        return {key: getattr(self, attribute) for key, attribute in STATE.items()}
+        """Return tensors and plain containers, to save with the checkpoint of the same epoch; called by every rank."""
+        state = {key: getattr(self, attribute) for key, attribute in STATE.items()}
+        return {key: self._whole(value) if key in SUMS else value for key, value in state.items()}
+
+    def _whole(self, by_network: dict[str, Sums]) -> dict[str, Sums]:
+        total = len(self.samples.index)
+        return {
+            name: {key: group.whole(tensor, total) for key, tensor in sums.items()} for name, sums in by_network.items()
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         size, saved = len(self.samples.index), {len(sums["margin"]) for sums in state["tallies"].values()}
         if saved - {size}:
             raise ValueError(f"statistics of {size} samples cannot continue those of {sorted(saved)} samples")
+        mine = group.share(size)
         for key, attribute in STATE.items():
-            setattr(self, attribute, state[key])
+            value = state[key]
+            if key in SUMS:
+                value = {name: {each: sums[each][mine].clone() for each in sums} for name, sums in value.items()}
+            setattr(self, attribute, value)
 
     @torch.no_grad()
     def _evaluate(self, name: str, network: nn.Module) -> None:
@@ -138,19 +156,19 @@ class SampleStatistics:
         if name not in self.sums:
             self.sums[name] = self._zeros(probabilities=not self.sums)
         sums, probabilities = self.sums[name], next(iter(self.sums.values()))["probabilities"]
-        labels, size = self.samples.labels, min(self.samples.batch_size, len(self.samples.index))
+        labels, size = self.mine.labels, min(self.mine.batch_size, len(self.mine.index))
         with evaluation_mode(network), torch.autocast(labels.device.type, torch.bfloat16, enabled=self.bf16):
             for start in range(0, len(labels), size):
                 # All batches have one size, because compiled networks are compiled for one: the last overlaps.
                 rows = slice(min(start, len(labels) - size), min(start, len(labels) - size) + size)
-                with compiled_if(size == self.samples.batch_size):
-                    logits = network(self.samples.images_at(self.samples.index[rows])).float()
+                with compiled_if(size == self.mine.batch_size):
+                    logits = network(self.mine.images_at(self.mine.index[rows])).float()
                 new = slice(start - rows.start, None)  # the rows that the batch before did not have
                 _add(sums, slice(start, rows.stop), logits[new], labels[rows][new])
                 probabilities[start : rows.stop] += logits[new].softmax(1)
 
     def _zeros(self, *, probabilities: bool) -> Sums:
-        size, device = len(self.samples.labels), self.samples.labels.device
+        size, device = len(self.mine.labels), self.mine.labels.device
         sums = {key: torch.zeros(size, device=device) for key in ("margin", "loss", "agreed", "last_loss")}
         sums["forgotten"] = torch.zeros(size, dtype=torch.int32, device=device)
         sums["predicted"] = torch.full((size,), -1, dtype=torch.int64, device=device)
