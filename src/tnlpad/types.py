@@ -3,7 +3,7 @@
 Dataclasses with arrays compare by identity, because `==` of arrays is ambiguous.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -49,9 +49,12 @@ class RawDataset:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageFiles:
-    """Images on disk, one path per sample, with labels."""
+    """Images on disk, one path per sample, with labels.
 
-    paths: tuple[str, ...]
+    `paths` may be any sequence, such as `tnlpad.data.paths.PathList`, which keeps a million of them in little memory.
+    """
+
+    paths: Sequence[str]
     labels: Labels
     class_names: tuple[str, ...]
 

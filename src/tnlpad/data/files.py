@@ -1,8 +1,10 @@
 """Read files that may be missing, damaged or hostile, and compare them with the catalogue."""
 
+import codecs
 import errno
 import gzip
 import hashlib
+import io
 import os
 import sys
 import zlib
@@ -74,13 +76,19 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-def read_lines(path: Path, max_bytes: int = 1 << 28) -> list[str]:
+def read_lines(path: Path) -> list[str]:
     """Return the non-empty lines of a UTF-8 text file, stripped."""
+    return [line.decode() for line in byte_lines(path)]
+
+
+def byte_lines(path: Path, max_bytes: int = 1 << 28) -> Iterator[bytes]:
+    """Yield the non-empty lines of a UTF-8 text file, stripped; a million of them need no memory at once."""
+    content = read_bounded(path, max_bytes).removeprefix(codecs.BOM_UTF8)
     try:
-        text = read_bounded(path, max_bytes).decode("utf-8-sig")
+        content.decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file in UTF-8 ({error.reason} at byte {error.start}).") from error
-    return [line for line in map(str.strip, text.splitlines()) if line]
+    return filter(None, map(bytes.strip, io.BytesIO(content)))
 
 
 def present(root: Path, layout: Layout, file: DataFile) -> Path | None:

@@ -11,14 +11,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from tnlpad.data.catalogue import CATALOGUE
-from tnlpad.data.files import read_lines, readable
+from tnlpad.data.files import byte_lines, read_lines, readable
+from tnlpad.data.paths import PathList
 from tnlpad.errors import DataError
-from tnlpad.types import ImageFiles
+from tnlpad.types import ImageFiles, Labels
 
 FOOD101_CLASS_LIST = "meta/classes.txt"
 FOOD101_SPLITS = ("train", "test")
@@ -40,7 +41,7 @@ def read_food101(folder: Path, split: str) -> ImageFiles:
     label_of = {name: label for label, name in enumerate(classes)}
     chosen = entries[split]
     return ImageFiles(
-        paths=tuple(str(folder / "images" / f"{entry}{IMAGE_SUFFIX}") for entry in chosen),
+        paths=PathList([entry.encode() for entry in chosen], prefix=_below(folder / "images"), suffix=IMAGE_SUFFIX),
         labels=np.array([label_of[entry.split("/")[0]] for entry in chosen], dtype=np.int64),
         class_names=tuple(classes),
     )
@@ -73,10 +74,12 @@ def _entries(path: Path, classes: Sequence[str]) -> list[str]:
     return entries
 
 
-def _require_unique(entries: Sequence[str], path: Path) -> None:
-    entry, count = max(Counter(entries).items(), key=lambda item: item[1], default=("", 0))
-    if count > 1:
-        raise DataError(f"{path}: {entry!r:.120} is listed {count} times. Remove all but one of the lines.")
+def _require_unique(entries: Sequence[str] | Sequence[bytes], path: Path) -> None:
+    if len(set(entries)) == len(entries):
+        return
+    entry, count = Counter[str | bytes](entries).most_common(1)[0]
+    name = entry if isinstance(entry, str) else entry.decode()
+    raise DataError(f"{path}: {name!r:.120} is listed {count} times. Remove all but one of the lines.")
 
 
 def _require_file_name(name: str, entry: str, path: Path) -> None:
@@ -125,6 +128,7 @@ def _and_more(count: int, noun: str) -> str:
 
 
 CLOTHING1M_CLASS_LIST = "category_names_eng.txt"
+UNLABELLED = -1
 # Split: key list, label file, published number of images.
 CLOTHING1M_SPLITS = {
     "train": ("noisy_train_key_list.txt", "noisy_label_kv.txt", 1_000_000),
@@ -142,18 +146,19 @@ def read_clothing1m(folder: Path, split: str) -> ImageFiles:
     keys_file, labels_file, _ = CLOTHING1M_SPLITS[split]
     class_names = _class_names(folder / CLOTHING1M_CLASS_LIST)
     keys = _keys(folder / keys_file)
-    label_of = _label_of(folder / labels_file, len(class_names))
-    unlabelled = [key for key in keys if key not in label_of]
-    if unlabelled:
+    labels = _labels(folder / labels_file, keys, len(class_names))
+    unlabelled = np.flatnonzero(labels == UNLABELLED)
+    if len(unlabelled):
+        key = keys[unlabelled[0]].decode()
         raise DataError(
-            f"{folder / labels_file} has no label for {unlabelled[0]!r:.120} and {len(unlabelled) - 1:,} more of the "
+            f"{folder / labels_file} has no label for {key!r:.120} and {len(unlabelled) - 1:,} more of the "
             f"images in {keys_file}. Restore both files from the archive of annotations."
         )
-    return ImageFiles(
-        paths=tuple(str(folder / key) for key in keys),
-        labels=np.array([label_of[key] for key in keys], dtype=np.int64),
-        class_names=class_names,
-    )
+    return ImageFiles(paths=PathList(keys, prefix=_below(folder)), labels=labels, class_names=class_names)
+
+
+def _below(folder: Path) -> str:
+    return os.path.join(folder, "")
 
 
 def _class_names(path: Path) -> tuple[str, ...]:
@@ -167,29 +172,45 @@ def _class_names(path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _keys(path: Path) -> Sequence[str]:
-    keys = read_lines(path)
+def _keys(path: Path) -> list[bytes]:
+    keys = list(byte_lines(path))
     _require_unique(keys, path)
     for key in keys:
-        parts = PurePosixPath(key).parts
+        first, *others = key.split(b"/")
         # A key must not lead out of the image folder.
-        if len(parts) < 2 or parts[0] != "images" or ".." in parts or "\\" in key or "\0" in key:
-            raise DataError(f"{path}: {key!r:.120} is not the key of an image: keys are like `images/0/…jpg`.")
+        if first != b"images" or not others or not others[-1] or b".." in others or b"\\" in key or b"\0" in key:
+            raise DataError(f"{path}: {key.decode()!r:.120} is not the key of an image: keys are like `images/0/…jpg`.")
     return keys
 
 
-def _label_of(path: Path, num_classes: int) -> dict[str, int]:
-    labels: dict[str, int] = {}
-    for line in read_lines(path):
-        key, _, text = line.rpartition(" ")
-        if not key or not re.fullmatch(r"-?[0-9]{1,9}", text):
-            raise DataError(f"{path}: {line!r:.120} is not a line `key label`.")
-        label = int(text)
-        if not 0 <= label < num_classes:
+def _labels(path: Path, keys: Sequence[bytes], num_classes: int) -> Labels:
+    """Return the label of each key, or UNLABELLED; raise DataError if any line of the file is not right."""
+    place = {key: number for number, key in enumerate(keys)}
+    known = {str(label).encode(): label for label in range(num_classes)}
+    labels = [UNLABELLED] * len(keys)  # a list is faster one by one than an array
+    for line in byte_lines(path):
+        key, _, text = line.rpartition(b" ")
+        label = known[text] if key and text in known else _unusual_label(path, key, text, num_classes)
+        row = place.get(key)
+        if row is None:
+            continue
+        if labels[row] not in (UNLABELLED, label):
             raise DataError(
-                f"{path}: label {label} of {key!r:.120} is out of range; with {num_classes} classes, labels are 0 to "
-                f"{num_classes - 1}."
+                f"{path}: {key.decode()!r:.120} has two labels, {labels[row]} and {label}. Remove one of the lines."
             )
-        if labels.setdefault(key, label) != label:
-            raise DataError(f"{path}: {key!r:.120} has two labels, {labels[key]} and {label}. Remove one of the lines.")
-    return labels
+        labels[row] = label
+    return np.array(labels, dtype=np.int64)
+
+
+def _unusual_label(path: Path, key: bytes, text: bytes, num_classes: int) -> int:
+    """Read a label such as `007`, or raise DataError if it is none."""
+    if not key or not re.fullmatch(rb"-?[0-9]{1,9}", text):
+        line = f"{key.decode()} {text.decode()}".strip()
+        raise DataError(f"{path}: {line!r:.120} is not a line `key label`.")
+    label = int(text)
+    if not 0 <= label < num_classes:
+        raise DataError(
+            f"{path}: label {label} of {key.decode()!r:.120} is out of range; with {num_classes} classes, labels are "
+            f"0 to {num_classes - 1}."
+        )
+    return label
