@@ -4,13 +4,13 @@ import shutil
 import pytest
 
 from tests.data.own_files import class_folders, picture, save
-from tnlpad.data.own.folder import is_image_name, read_folder, read_unlabelled_folder, reason_not_below
+from tnlpad.data.own.folder import Boundary, is_image_name, read_folder, read_unlabelled_folder, reason_not_below
 from tnlpad.errors import DataError
 
 
 def test_a_class_is_a_folder(tmp_path):
     listing = read_folder(class_folders(tmp_path, ("dog", "cat"), 2))
-    assert listing.ids == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
+    assert list(listing.ids) == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
     assert listing.labels == ["cat", "cat", "dog", "dog"]
     assert listing.parts is None
     assert listing.files[0] == str(tmp_path / "cat" / "0.png")
@@ -74,7 +74,7 @@ def test_links_lead_nowhere_else(tmp_path):
     (data / "cat" / "folder").symlink_to(outside)
     (data / "bird").symlink_to(outside / "dog")
     listing = read_folder(data)
-    assert listing.ids == ["cat/0.png", "cat/in.png", "dog/0.png"]
+    assert list(listing.ids) == ["cat/0.png", "cat/in.png", "dog/0.png"]
     reasons = {each.id: each.reason for each in listing.problems}
     assert reasons.keys() == {"cat/out.png", "cat/folder", "bird"}
     assert "is a link that leads out of the folder" in reasons["cat/out.png"]
@@ -250,3 +250,25 @@ def test_a_file_is_below_its_folder_links_followed(tmp_path):
     assert "lies out of" in reason_not_below(str(folder / "link" / "x"), str(folder))
     assert reason_not_below("/x", "/") is None
     assert "cannot be resolved" in reason_not_below("\0", str(folder))
+
+
+def test_a_known_folder_does_not_make_links_in_it_safe(tmp_path):
+    folder = class_folders(tmp_path / "data", ("cat",), 2)
+    (tmp_path / "out.png").write_bytes((folder / "cat" / "0.png").read_bytes())
+    (folder / "cat" / "out.png").symlink_to(tmp_path / "out.png")
+    (folder / "cat" / "in.png").symlink_to(folder / "cat" / "0.png")
+    boundary = Boundary(folder)
+    paths = [
+        "cat/0.png",
+        "cat/1.png",
+        "cat/in.png",
+        "cat/gone.png",
+        "cat/out.png",
+        "cat/../../out.png",
+        "cat/../cat/0.png",
+    ]
+    reasons = [boundary.reason(str(folder / "cat" / ".." / path)) for path in paths]
+    assert reasons == [reason_not_below(str(folder / path), str(folder)) for path in paths]
+    assert [reason is None for reason in reasons] == [True, True, True, True, False, False, True]
+    assert boundary.reason(f"{folder}/cat/..") is None  # the folder itself
+    assert "lies" in (boundary.reason(f"{folder}/cat/../..") or "")

@@ -54,7 +54,7 @@ def test_splits_are_parts(tmp_path):
         write_arrow(tmp_path / "data" / name, pictures(tmp_path, labels)[0], NAMES)
     listing = read_hugging_face(tmp_path / "data")
     assert listing.parts == ["train", "train", "test"]
-    assert listing.ids == ["train/0", "train/1", "test/0"]
+    assert list(listing.ids) == ["train/0", "train/1", "test/0"]
     assert listing.class_names == ("cat", "dog")
 
 
@@ -150,8 +150,8 @@ def test_a_table_of_paths_in_the_folder_of_the_pictures(tmp_path):
     save(tmp_path / "p" / "0.png", picture(0))
     pq.write_table(pa.table({"file_name": ["p/0.png", "../x.png"], "label": ["cat", "dog"]}), tmp_path / "t.parquet")
     listing = read_hugging_face(tmp_path)
-    assert (listing.ids, listing.labels) == (["p/0.png"], ["cat"])
-    assert listing.files == [str(tmp_path / "p" / "0.png")]
+    assert (list(listing.ids), listing.labels) == (["p/0.png"], ["cat"])
+    assert list(listing.files) == [str(tmp_path / "p" / "0.png")]
     assert [each.id for each in listing.problems] == ["../x.png"]
 
 
@@ -364,7 +364,7 @@ def test_the_name_of_a_part_does_not_take_the_place_of_a_label():
     table = pa.table({"a": [1.0, 2.0], "part": ["left", "right"]})
     found = listing_of_tables(WHERE, {"train": table, "test": table}, {}, ReadOptions(label="part"))
     assert (found.labels, found.parts) == (["left", "right"] * 2, ["train", "train", "test", "test"])
-    assert found.ids == ["train/0", "train/1", "test/0", "test/1"]
+    assert list(found.ids) == ["train/0", "train/1", "test/0", "test/1"]
 
 
 def test_messages_name_what_was_given():

@@ -23,10 +23,10 @@ def csv(path, *lines):
 def test_images_by_path(tmp_path):
     class_folders(tmp_path)
     listing = read_manifest(csv(tmp_path / "x.csv", "path,label,split", "cat/0.png,Katze,train", "dog/1.png,Hund,val"))
-    assert listing.ids == ["cat/0.png", "dog/1.png"]
+    assert list(listing.ids) == ["cat/0.png", "dog/1.png"]
     assert listing.labels == ["Katze", "Hund"]
     assert listing.parts == ["train", "validation"]
-    assert listing.files == [str(tmp_path / "cat/0.png"), str(tmp_path / "dog/1.png")]
+    assert list(listing.files) == [str(tmp_path / "cat/0.png"), str(tmp_path / "dog/1.png")]
 
 
 def test_a_table_may_lie_elsewhere_if_the_folder_is_named(tmp_path):
@@ -42,7 +42,7 @@ def test_paths_do_not_lead_elsewhere(tmp_path):
     class_folders(tmp_path / "data")
     table = csv(tmp_path / "data" / "x.csv", "path,label", "cat/0.png,a", "/etc/passwd,b", "../data2/x.png,b", ",c")
     listing = read_manifest(table)
-    assert listing.ids == ["cat/0.png"]
+    assert list(listing.ids) == ["cat/0.png"]
     reasons = [each.reason for each in listing.problems]
     assert all("lies out of the folder" in reason for reason in reasons[:2])
     assert reasons[2] == "has no path"
@@ -53,9 +53,9 @@ def test_paths_do_not_lead_elsewhere(tmp_path):
 def test_ids_are_given_or_the_path_and_unique(tmp_path):
     class_folders(tmp_path)
     twice = read_manifest(csv(tmp_path / "x.csv", "path,label", "cat/0.png,a", "cat/0.png,b"))
-    assert twice.ids == ["cat/0.png", "cat/0.png#2"]
+    assert list(twice.ids) == ["cat/0.png", "cat/0.png#2"]
     named = read_manifest(csv(tmp_path / "y.csv", "id,path,label", "7,cat/0.png,a", "8,cat/0.png,b"))
-    assert named.ids == ["7", "8"]
+    assert list(named.ids) == ["7", "8"]
     with pytest.raises(DataError, match="the id '7' occurs twice"):
         read_manifest(csv(tmp_path / "z.csv", "id,path,label", "7,cat/0.png,a", "7,cat/1.png,b"))
 
@@ -167,7 +167,7 @@ def test_spaces_around_a_path_are_no_part_of_it(tmp_path):
     class_folders(tmp_path)
     (tmp_path / "cat" / "0.png").rename(tmp_path / "cat" / "0.png ")
     listing = read_manifest(csv(tmp_path / "x.csv", "label, path", "a, cat/1.png", "b,cat/0.png "))
-    assert listing.files == [str(tmp_path / "cat/1.png"), str(tmp_path / "cat/0.png ")]
+    assert list(listing.files) == [str(tmp_path / "cat/1.png"), str(tmp_path / "cat/0.png ")]
 
 
 def test_a_folder_for_paths_is_refused_where_there_are_none(tmp_path):
@@ -238,7 +238,7 @@ def test_numbers_beside_paths_are_trained_on_and_pictures_kept(tmp_path):
     found = read_manifest(csv(tmp_path / "x.csv", *lines))
     assert (found.columns, found.features[:, 0].tolist(), found.files) == (("x", "width"), [1, 2, 3, 4], None)
     assert found.pictures == [str(tmp_path / "cat/0.png"), None, None, None]
-    assert found.ids == ["cat/0.png", "cat/9.png", "../out.png", ""]
+    assert list(found.ids) == ["cat/0.png", "cat/9.png", "../out.png", ""]
     assert "--ignore" in found.notes[0]
     images = read_manifest(tmp_path / "x.csv", ignored=["x"])
     assert (images.files[0], images.features, images.pictures) == (str(tmp_path / "cat/0.png"), None, None)

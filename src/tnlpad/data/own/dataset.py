@@ -12,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.labels import Label
 from tnlpad.data.own.mixed import MixedTable
-from tnlpad.data.pixels import ImageInfo
+from tnlpad.data.paths import PathList
 from tnlpad.errors import DataError
 from tnlpad.types import Index, Labels
 
@@ -186,7 +187,7 @@ class OwnDataset:
     images_folder: Path | None
     label_column: str | None
     kind: Kind
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     rows: Index
     labels: Labels
     class_names: tuple[str, ...]
@@ -195,21 +196,21 @@ class OwnDataset:
     files: Sequence[Encoded] | None
     features: NDArray[np.float32] | None
     columns: tuple[str, ...]
-    image_info: tuple[ImageInfo, ...] | None
-    digests: tuple[bytes, ...]
+    image_info: ImageFacts | None
+    digests: Sequence[bytes]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     shape: DataShape
     ignored: tuple[str, ...] = ()
     further: Any = None
     picture_column: str | None = None
-    texts: tuple[str, ...] | None = None
+    texts: Sequence[str] | None = None
     text_column: str | None = None
     table: MixedTable | None = None
-    groups: tuple[str, ...] | None = None
+    groups: Sequence[str] | None = None
     group_column: str | None = None
     id_column: str | None = None
-    pictures: tuple[str | None, ...] | None = None
+    pictures: Sequence[str | None] | None = None
     categories: tuple[str, ...] | None = None
     decided: Mapping[str, str] = field(default_factory=dict)
 
@@ -223,13 +224,13 @@ class OwnDataset:
         return re.sub(r"[^\w.-]+", "-", name)[:MAX_TITLE_LENGTH].strip("-._") or IN_MEMORY.name
 
     @property
-    def paths(self) -> tuple[str | None, ...]:
+    def paths(self) -> Sequence[str | None]:
         """Path of each sample's own file, or None."""
         if self.pictures is not None:
             return self.pictures
         if self.files is None:
             return (None,) * len(self.ids)
-        return tuple(each if isinstance(each, str) else None for each in self.files)
+        return self.files if isinstance(self.files, PathList) else Paths(self.files)
 
     def take(self, rows: Index) -> "OwnDataset":
         """Return some of the samples as a dataset with a fingerprint of its own."""
@@ -237,7 +238,7 @@ class OwnDataset:
         for name in PER_SAMPLE:
             values = getattr(self, name)
             if values is not None:
-                chosen[name] = values[rows] if isinstance(values, np.ndarray) else tuple(values[row] for row in rows)
+                chosen[name] = _taken(values, rows)
         part = replace(
             self, **chosen, table=None if self.table is None else self.table.take(rows.tolist()), further=None
         )
@@ -252,6 +253,43 @@ class OwnDataset:
         if self.parts is None:
             return np.arange(len(self.ids) if "train" in parts else 0)
         return np.flatnonzero(np.isin(np.array(self.parts), parts))
+
+
+class Selection(Sequence[Any]):
+    """Some entries of a sequence, without copying them."""
+
+    def __init__(self, entries: Sequence[Any], places: Index) -> None:
+        self.entries, self.places = entries, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self.entries[each] for each in self.places[place].tolist()]
+        return self.entries[int(self.places[place])]
+
+
+class Paths(Sequence[str | None]):
+    """The paths among image files, of which others are given by their content, as None."""
+
+    def __init__(self, files: Sequence[Encoded]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        file = self.files[place]
+        return file if isinstance(file, str) else None
+
+
+def _taken(values: Any, rows: Index) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return values.take(rows) if isinstance(values, ImageFacts) else tuple(values[row] for row in rows.tolist())
 
 
 def part_named(text: Any, where: Path | str) -> Part:
@@ -312,15 +350,12 @@ def fingerprint(
     """Return the SHA-256 of the samples. Each text follows its length, so different lists give different bytes."""
     total = hashlib.sha256()
 
-    def add(text: str) -> None:
-        content = text.encode()
-        total.update(len(content).to_bytes(8, "big") + content)
+    def add(texts: Iterable[str]) -> None:
+        for content in (text.encode() for text in texts):
+            total.update(len(content).to_bytes(8, "big") + content)
 
-    for text in (kind, str(len(class_names)), *class_names):
-        add(text)
-    for row, name in enumerate(ids):
-        add(name)
-        add(str(labels[row]))
-        add(parts[row] if parts is not None else "")
+    add((kind, str(len(class_names)), *class_names))
+    for row, (name, label) in enumerate(zip(ids, labels.tolist(), strict=True)):
+        add((name, str(label), parts[row] if parts is not None else ""))
         total.update(digests[row])
     return total.hexdigest()

@@ -5,11 +5,13 @@ not out of it, since what they lead to is not part of the given data.
 """
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tnlpad.data.own.dataset import PARTS, Listing, Part, Problem
+from tnlpad.data.paths import PathList
 from tnlpad.errors import DataError
 
 IMAGE_SUFFIXES = {
@@ -33,6 +35,23 @@ def reason_not_below(path: str, folder: str) -> str | None:
     if real == folder or real.startswith(folder.rstrip(os.sep) + os.sep):
         return None
     return f"{'is a link that leads' if os.path.islink(path) else 'lies'} out of the folder {folder}"
+
+
+class Boundary:
+    """Says why files are not below a folder, as `reason_not_below` does, and resolves each folder of files once."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = os.path.realpath(folder)
+        self._inside: set[str] = set()
+
+    def reason(self, path: str) -> str | None:
+        where, name = os.path.split(path)
+        if where in self._inside and name not in ("", os.curdir, os.pardir) and not os.path.islink(path):
+            return None
+        reason = reason_not_below(path, self.folder)
+        if reason is None and reason_not_below(where, self.folder) is None:
+            self._inside.add(where)
+        return reason
 
 
 def read_folder(folder: Path) -> Listing:
@@ -71,12 +90,11 @@ class _Found:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.root = folder, os.path.realpath(folder)
-        self.ids: list[str] = []
+        self.ids: list[bytes] = []  # paths below the folder
         self.labels: list[str] = []
-        self.rows: list[int] = []
+        self.rows = array("q")
         self.images = 0  # found, also those that are left out
         self.parts: list[Part] = []
-        self.files: list[str] = []
         self.problems: list[Problem] = []
         self.other_suffixes: Counter[str] = Counter()
         self.loose = 0  # images in no class folder
@@ -88,29 +106,31 @@ class _Found:
             self._add_problem(top, reason)
             return
         before = len(self.ids) + len(self.problems)
-        for path in _files(top):
-            if os.path.islink(path) and os.path.isdir(path):
-                self._add_problem(path, "is a link to a folder, which is not followed")
-            elif not is_image_name(path):
-                self.other_suffixes[os.path.splitext(path)[1].lower() or "no suffix"] += 1
-            else:
-                self._add_image(path, name, part)
+        for where, names, linked in _walk(top):
+            below = Path(os.path.relpath(where, self.folder)).as_posix()
+            for file in names:
+                sample = file if below == os.curdir else f"{below}/{file}"
+                if file in linked and os.path.isdir(path := os.path.join(where, file)):
+                    self._add_problem(path, "is a link to a folder, which is not followed")
+                elif is_image_name(file):
+                    self._add_image(sample, name, part, linked=file in linked)
+                else:
+                    self.other_suffixes[os.path.splitext(file)[1].lower() or "no suffix"] += 1
         if before == len(self.ids) + len(self.problems):
             self.empty.add(os.path.relpath(top, self.folder))
 
-    def _add_image(self, path: str, label: str, part: Part) -> None:
+    def _add_image(self, sample: str, label: str, part: Part, *, linked: bool) -> None:
         self.images += 1
-        sample = Path(os.path.relpath(path, self.folder)).as_posix()
-        # Names are bytes to the system, and not always UTF-8.
-        reason = reason_not_below(path, self.root) if _printable(sample) == sample else "has a name that is not UTF-8"
-        if reason:
+        path, content = os.path.join(self.folder, sample), _utf8(sample)
+        if content is None:
+            self._add_problem(path, "has a name that is not UTF-8")
+        elif linked and (reason := reason_not_below(path, self.root)):
             self._add_problem(path, reason)
-            return
-        self.ids.append(sample)
-        self.labels.append(label)
-        self.rows.append(self.images - 1)
-        self.parts.append(part)
-        self.files.append(path)
+        else:
+            self.ids.append(content)
+            self.labels.append(label)
+            self.rows.append(self.images - 1)
+            self.parts.append(part)
 
     def _add_problem(self, path: str, reason: str) -> None:
         self.problems.append(Problem(id=_printable(os.path.relpath(path, self.folder)), reason=reason))
@@ -128,11 +148,11 @@ class _Found:
 
     def listing(self, labels: Sequence[str | None], parts: list[Part] | None, notes: list[str]) -> Listing:
         return Listing(
-            ids=self.ids,
+            ids=PathList(self.ids),
             labels=labels,
             rows=self.rows,
             parts=parts,
-            files=self.files,
+            files=PathList(self.ids, prefix=os.path.join(self.folder, "")),
             problems=tuple(self.problems),
             notes=tuple(notes),
         )
@@ -144,8 +164,8 @@ def _part_folders(folder: Path) -> list[tuple[Part, Path]] | None:
     parts = [(PARTS[name.lower()], folder / name) for name in names if name.lower() in PARTS]
     if "train" not in {part for part, _ in parts}:
         return None
-    others = (folder / name for name in names if name.lower() not in PARTS)
-    return None if any(is_image_name(path) for other in others for path in _files(str(other))) else parts
+    others = (walked for name in names if name.lower() not in PARTS for walked in _walk(folder / name))
+    return None if any(is_image_name(file) for _, files, _ in others for file in files) else parts
 
 
 def _class_notes(folder: Path, classes: set[str]) -> list[str]:
@@ -211,12 +231,25 @@ def _folders(folder: Path) -> list[str]:
         raise DataError(f"{folder} cannot be read: {error.strerror or error}.") from error
 
 
-def _files(top: str) -> Iterator[str]:
-    """Yield every file below a folder in the order of names, except hidden ones; a linked folder counts as a file."""
-    for where, folders, names in os.walk(top):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        linked = [name for name in folders if os.path.islink(os.path.join(where, name))]
-        yield from (os.path.join(where, name) for name in sorted([*names, *linked]) if not name.startswith("."))
+def _walk(top: Path | str) -> Iterator[tuple[str, list[str], set[str]]]:
+    """Yield each folder with the names of its files, in order and without hidden ones, and which of them are links.
+
+    A linked folder counts as a file.
+    """
+    folders: list[str] = []
+    names: list[str] = []
+    linked: set[str] = set()
+    try:
+        with os.scandir(top) as entries:
+            for entry in entries:  # the system lists kinds with the names: nothing is read of a file itself
+                if not entry.name.startswith("."):
+                    (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+                    linked.update([entry.name] if entry.is_symlink() else ())
+    except OSError:  # a folder that cannot be read has no images that can
+        return
+    yield os.fspath(top), sorted(names), linked
+    for name in sorted(folders):
+        yield from _walk(os.path.join(top, name))
 
 
 def _tables(folder: Path, *patterns: str) -> list[Path]:
@@ -227,6 +260,14 @@ def _tables(folder: Path, *patterns: str) -> list[Path]:
 def _some(names: set[str]) -> str:
     shown = [_printable(name)[:80] for name in sorted(names)[:MAX_NAMES_SHOWN]]
     return ", ".join(shown) + (", …" if len(names) > MAX_NAMES_SHOWN else "")
+
+
+def _utf8(name: str) -> bytes | None:
+    """Return the bytes of a name; None if it is not UTF-8, since names are any bytes to the system."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def _printable(name: str) -> str:

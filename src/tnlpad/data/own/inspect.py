@@ -10,7 +10,7 @@ import numpy as np
 
 from tnlpad.data.own.dataset import OwnDataset, Problem
 from tnlpad.data.own.labels import as_number
-from tnlpad.data.own.near_duplicates import near_duplicate_groups
+from tnlpad.data.own.near_duplicates import grouped, near_duplicate_groups, paired_by_value
 from tnlpad.data.progress import SILENT, Reporter
 
 
@@ -156,7 +156,7 @@ def inspect(own: OwnDataset, reporter: Reporter = SILENT) -> Inspection:
         untrained=tuple(own.class_names[each] for each in order if counts[each] and each not in trained),
         parts=_parts(own),
         sizes=_sizes(own),
-        modes=dict(Counter(each.mode for each in own.image_info or ()).most_common()),
+        modes={} if own.image_info is None else own.image_info.modes,
         columns=own.columns,
         categories=own.table.category_columns if own.table is not None else (),
         text_column=own.text_column,
@@ -177,14 +177,11 @@ def _parts(own: OwnDataset) -> dict[str, int]:
 def _sizes(own: OwnDataset) -> dict[tuple[int, int], int]:
     if own.images is not None:
         return {(own.shape.width, own.shape.height): len(own.images)}
-    return dict(Counter((each.width, each.height) for each in own.image_info or ()).most_common())
+    return {} if own.image_info is None else own.image_info.sizes
 
 
 def _duplicates(own: OwnDataset) -> tuple[Duplicates, ...]:
-    groups: dict[bytes, list[int]] = {}
-    for row, digest in enumerate(own.digests):
-        groups.setdefault(digest, []).append(row)
-    return _listed(own, [rows for rows in groups.values() if len(rows) > 1])
+    return _listed(own, grouped(paired_by_value(own.digests)[1]))
 
 
 def _near_duplicates(own: OwnDataset, reporter: Reporter) -> tuple[Duplicates, ...]:

@@ -33,9 +33,10 @@ from tnlpad.data.own.columns import (
     without,
 )
 from tnlpad.data.own.dataset import Listing, Part, Problem, ReadOptions, given_ids, groups_of, part_named, unique
-from tnlpad.data.own.folder import reason_not_below
+from tnlpad.data.own.folder import Boundary
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.tables import TextForm, arrow_columns, parquet_table, read_csv, read_jsonl, read_workbook
+from tnlpad.data.paths import PathList
 from tnlpad.errors import DataError
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -201,8 +202,8 @@ def _with_content(samples: _Samples, content: Content) -> Listing:
 
 def _pictures(paths: Sequence[Any], folder: Path) -> list[str | None]:
     """Return the files of pictures to show; None where there is none below the folder."""
-    root = os.path.realpath(folder)
-    return [file if reason is None and os.path.isfile(file) else None for file, reason in _resolved(paths, root)]
+    found = _resolved(paths, Boundary(folder))
+    return [file if reason is None and os.path.isfile(file) else None for file, reason in found]
 
 
 def _row_count(table: Table) -> int:
@@ -210,13 +211,13 @@ def _row_count(table: Table) -> int:
 
 
 def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: Path) -> Listing:
-    root = os.path.realpath(folder)
-    if not os.path.isdir(root):
+    boundary = Boundary(folder)
+    if not os.path.isdir(boundary.folder):
         raise DataError(f"{folder} is not a folder. Name the one that the paths of {where} are relative to.")
     files: list[str] = []
     kept: list[int] = []
     problems: list[Problem] = []
-    for row, (file, reason) in enumerate(_resolved(paths, root)):
+    for row, (file, reason) in enumerate(_resolved(paths, boundary)):
         if reason:
             problems.append(Problem(id=samples.ids[row], reason=reason))
         else:
@@ -231,24 +232,24 @@ def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: P
         )
     parts, groups = samples.parts, samples.groups
     return Listing(
-        ids=[samples.ids[row] for row in kept],
+        ids=PathList([samples.ids[row].encode() for row in kept]),
         labels=[samples.labels[row] for row in kept],
         rows=[samples.rows[row] for row in kept],
         parts=[parts[row] for row in kept] if parts is not None else None,
         groups=[groups[row] for row in kept] if groups is not None else None,
-        files=files,
+        files=PathList([file.encode() for file in files]),
         problems=tuple(problems),
     )
 
 
-def _resolved(paths: Sequence[Any], root: str) -> Iterator[tuple[str, str | None]]:
+def _resolved(paths: Sequence[Any], boundary: Boundary) -> Iterator[tuple[str, str | None]]:
     """Yield the file of each path, and why it cannot be used, or None."""
     for value in paths:
-        file = _resolve(root, str(value or ""))
+        file = _resolve(boundary.folder, str(value or ""))
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             yield file, "has no path"
         else:
-            yield file, reason_not_below(file, root)
+            yield file, boundary.reason(file)
 
 
 def _resolve(root: str, path: str) -> str:

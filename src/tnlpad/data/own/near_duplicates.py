@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tnlpad.data.own.dataset import OwnDataset
+from tnlpad.data.own.image_facts import Digests
 from tnlpad.data.pixels import LUMA_SIDE, thumbnail
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.rng import numpy_stream
@@ -57,10 +58,15 @@ def near_duplicate_groups(own: OwnDataset, reporter: Reporter = SILENT) -> list[
         near = _similar_texts([own.texts[row] for row in first])
     elif (looks := _thumbnails(own, first, reporter)) is not None:
         near = _similar_pictures(looks)
-    number = connected([same, first[near]], len(own.ids))
-    order = np.argsort(number, kind="stable")
+    return sorted(grouped(connected([same, first[near]], len(own.ids))))
+
+
+def grouped(number: Index) -> list[list[int]]:
+    """Return groups of two or more rows with the same number, in the order of the numbers."""
+    several = np.flatnonzero(np.bincount(number)[number] > 1)
+    order = several[np.argsort(number[several], kind="stable")]
     groups = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
-    return sorted(group.tolist() for group in groups if len(group) > 1)
+    return [group.tolist() for group in groups if len(group)]
 
 
 def connected(pairs: Sequence[Pairs], count: int) -> Index:
@@ -76,6 +82,10 @@ def connected(pairs: Sequence[Pairs], count: int) -> Index:
 
 def paired_by_value(values: Sequence[Hashable]) -> Pairs:
     """Pair each sample with the first of the same value."""
+    if isinstance(values, Digests):
+        whole = np.ascontiguousarray(values.rows).view(f"V{values.rows.shape[1]}").ravel()
+        _, place, inverse = np.unique(whole, return_index=True, return_inverse=True)
+        return np.stack([np.arange(len(values)), place[inverse]])
     first: dict[Hashable, int] = {}
     return np.array([[row, first.setdefault(value, row)] for row, value in enumerate(values)], dtype=np.int64).T
 
@@ -110,11 +120,10 @@ def _with_equal_keys(keys: NDArray[np.uint64]) -> Iterator[tuple[Index, Index]]:
 def _thumbnails(own: OwnDataset, rows: Index, reporter: Reporter) -> NDArray[np.uint8] | None:
     """Return a thumbnail of each picture; those of files were made when the files were opened."""
     if own.image_info is not None:
-        made: Sequence[bytes] = [own.image_info[row].thumbnail for row in rows]
-    elif own.images is not None:
-        made = list(in_threads(partial(_thumbnail_of_array, own.images), rows.tolist(), "Comparing images", reporter))
-    else:
+        return own.image_info.thumbnails[rows]
+    if own.images is None:
         return None
+    made = list(in_threads(partial(_thumbnail_of_array, own.images), rows.tolist(), "Comparing images", reporter))
     return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(made), -1)
 
 

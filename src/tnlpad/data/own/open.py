@@ -5,8 +5,8 @@ Every image is decoded once, so that none fails in the middle of a training.
 
 import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,22 @@ from tnlpad.data.own.dataset import (
     OwnDataset,
     Problem,
     ReadOptions,
+    Selection,
     fingerprint,
 )
 from tnlpad.data.own.decided import Decided, read_decided
 from tnlpad.data.own.folder import is_image_name, read_folder, read_unlabelled_folder
 from tnlpad.data.own.hugging_face import is_hugging_face, read_hugging_face, read_picture_table
+from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_on_classes
 from tnlpad.data.own.manifest import SUFFIXES, read_manifest
-from tnlpad.data.pixels import Channels, ImageInfo, probe
+from tnlpad.data.paths import PathList
+from tnlpad.data.pixels import Channels, probe
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
+from tnlpad.types import Index
 
 UNLABELLED = -1
-Checked = ImageInfo | bytes | str  # result of checking a sample: its description or digest, or why it cannot be used
 
 
 def open_dataset(
@@ -76,7 +79,7 @@ def open_dataset(
     own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
     decided = Decided()
     if labelled:
-        decided = read_decided(source, own.ids, [own.class_names[each] for each in own.labels.tolist()])
+        decided = read_decided(source, own.ids, Selection(own.class_names, own.labels))
     return replace(
         own,
         ignored=tuple(ignored),
@@ -132,20 +135,20 @@ def dataset_of(
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Check the samples of a listing and return those that can be used."""
-    checked = _check_content(listing, reporter)
-    rows, problems = _usable_rows(listing, checked, labelled, source)
+    content = _check_content(listing, reporter)
+    rows, problems = _usable_rows(listing, content.reasons, labelled, source)
     labels, class_names = np.full(len(rows), UNLABELLED, dtype=np.int64), tuple[str, ...]()
     if labelled:
-        given = [label for row in rows if (label := listing.labels[row]) is not None]
+        given = [label for row in rows.tolist() if (label := listing.labels[row]) is not None]
         labels, class_names = encoded(given, listing.class_names)
-    image_info = tuple(each for row in rows if isinstance(each := checked[row], ImageInfo))
-    digests = tuple(_digest(checked[row]) for row in rows)
-    parts = tuple(listing.parts[row] for row in rows) if listing.parts is not None else None
+    image_info = content.images.take(rows) if content.images is not None else None
+    digests = image_info.digests if image_info is not None else _chosen(content.digests, rows)
+    parts = tuple(listing.parts[row] for row in rows.tolist()) if listing.parts is not None else None
     test, validation = ((parts or ()).count(part) for part in ("test", "validation"))
-    ids = tuple(listing.ids[row] for row in rows)
+    ids = _chosen(listing.ids, rows)
     images = listing.images[rows] if listing.images is not None else None
     features = listing.features[rows] if listing.features is not None else None
-    texts = tuple(listing.texts[row] for row in rows) if listing.texts is not None else None
+    texts = _chosen(listing.texts, rows) if listing.texts is not None else None
     table = listing.table.take(rows) if listing.table is not None else None
     kind = _kind(listing)
     further = listing.further
@@ -161,10 +164,10 @@ def dataset_of(
         class_names=class_names,
         parts=parts,
         images=images,
-        files=_Selection(listing.files, rows) if listing.files is not None else None,
+        files=_selected(listing.files, rows) if listing.files is not None else None,
         features=features,
         columns=listing.columns,
-        image_info=image_info or None,
+        image_info=image_info,
         digests=digests,
         problems=problems,
         further=further if further is None or len(further) == len(rows) else further.take(rows),
@@ -172,8 +175,8 @@ def dataset_of(
         texts=texts,
         text_column=listing.text_column,
         table=table,
-        groups=tuple(listing.groups[row] for row in rows) if listing.groups is not None else None,
-        pictures=tuple(listing.pictures[row] for row in rows) if listing.pictures is not None else None,
+        groups=_chosen(listing.groups, rows) if listing.groups is not None else None,
+        pictures=_chosen(listing.pictures, rows) if listing.pictures is not None else None,
         notes=(*listing.notes, *notes_on_classes(labels, class_names)),
         shape=DataShape(
             fingerprint=fingerprint(kind, ids, labels, class_names, parts, digests),
@@ -235,72 +238,86 @@ def _read_folder(source: Path, options: ReadOptions) -> Listing:
     return read_folder(source) if options.labelled else read_unlabelled_folder(source)
 
 
-def _check_content(listing: Listing, reporter: Reporter) -> list[Checked]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Content:
+    """What is known about the content of the listed samples.
+
+    Args:
+        digests: One for each.
+        reasons: Why some cannot be used, by row.
+        images: Facts about image files.
+    """
+
+    digests: Sequence[bytes]
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    images: ImageFacts | None = None
+
+
+def _check_content(listing: Listing, reporter: Reporter) -> _Content:
     if listing.files is not None:
-        return list(in_threads(probe, listing.files, "Checking images", reporter))
+        found = in_threads(probe, listing.files, "Checking images", reporter)
+        images, reasons = ImageFacts.of(found, len(listing.files))
+        return _Content(digests=images.digests, reasons=reasons, images=images)
     if listing.texts is not None:
-        return [hashlib.sha256(text.encode()).digest() for text in listing.texts]
+        return _Content(digests=[hashlib.sha256(text.encode()).digest() for text in listing.texts])
     if listing.table is not None:
-        return list(listing.table.digests())
+        return _Content(digests=list(listing.table.digests()))
     rows = listing.images if listing.images is not None else listing.features
     assert rows is not None, "a listing has content of one kind"
-    checked: list[Checked] = [hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest() for row in rows]
-    if listing.features is not None:
-        for row in np.flatnonzero(~np.isfinite(listing.features).all(1)):
-            column = int(np.flatnonzero(~np.isfinite(listing.features[row]))[0])
-            name = listing.columns[column]
-            where = name if name == f"column {column}" else f"column {name!r}"  # arrays have no names
-            checked[row] = f"the value in {where} is missing or not finite"
-    return checked
+    digests = [hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest() for row in rows]
+    return _Content(digests=digests, reasons=_not_finite(listing))
+
+
+def _not_finite(listing: Listing) -> dict[int, str]:
+    """Return why rows of features cannot be used."""
+    if listing.features is None:
+        return {}
+    reasons = {}
+    for row in np.flatnonzero(~np.isfinite(listing.features).all(1)).tolist():
+        column = int(np.flatnonzero(~np.isfinite(listing.features[row]))[0])
+        name = listing.columns[column]
+        where = name if name == f"column {column}" else f"column {name!r}"  # arrays have no names
+        reasons[row] = f"the value in {where} is missing or not finite"
+    return reasons
 
 
 def _usable_rows(
-    listing: Listing, checked: Sequence[Checked], labelled: bool, source: Path
-) -> tuple[list[int], tuple[Problem, ...]]:
+    listing: Listing, reasons: Mapping[int, str], labelled: bool, source: Path
+) -> tuple[Index, tuple[Problem, ...]]:
     """Return the rows that can be used, and the others as problems; raise DataError if no row can be used."""
-    known = known_labels(listing.class_names)
-    usable: list[int] = []
+    known, count = known_labels(listing.class_names), len(listing.ids)
+    usable = np.ones(count, dtype=bool)
     problems = list(listing.problems)
-    for row, each in enumerate(checked):
-        reason = each if isinstance(each, str) else label_problem(listing.labels[row], known) if labelled else None
-        if reason is None:
-            usable.append(row)
-        else:
+    for row in range(count) if labelled else sorted(reasons):
+        reason = reasons.get(row) or (label_problem(listing.labels[row], known) if labelled else None)
+        if reason is not None:
+            usable[row] = False
             problems.append(Problem(id=listing.ids[row], reason=reason))
-    if not checked and not problems:
+    if not count and not problems:
         raise DataError(f"{source} holds no samples.")
-    if not usable:
+    if not usable.any():
         first = f"Sample {problems[0].id[:200]}: {problems[0].reason}."
         notes = "".join(f" Note: {note}" for note in listing.notes)
-        raise DataError(f"{source}: none of the {len(checked):,} samples can be used. {first}{notes}")
-    return usable, tuple(problems)
+        raise DataError(f"{source}: none of the {count:,} samples can be used. {first}{notes}")
+    return np.flatnonzero(usable), tuple(problems)
 
 
-def _digest(checked: Checked) -> bytes:
-    assert not isinstance(checked, str), "only usable samples"
-    return checked.digest if isinstance(checked, ImageInfo) else checked
-
-
-def _sizes(listing: Listing, image_info: Sequence[ImageInfo]) -> dict[str, Any]:
+def _sizes(listing: Listing, image_info: ImageFacts | None) -> dict[str, Any]:
     if listing.images is not None:
         channels, height, width = listing.images.shape[1:]
         return {"channels": channels, "height": height, "width": width}
-    if listing.files is None:
+    if image_info is None:
         return {"channels": len(listing.columns) or 1, "height": 1, "width": 1}
-    side = int(np.median([min(each.width, each.height) for each in image_info]))
-    return {"channels": 1 if all(each.gray for each in image_info) else 3, "height": side, "width": side}
+    side = image_info.side
+    return {"channels": 1 if image_info.gray else 3, "height": side, "width": side}
 
 
-class _Selection(Sequence[Any]):
-    """Some entries of a sequence, without copying them."""
+def _chosen(values: Sequence[Any], rows: Index) -> Sequence[Any]:
+    """Return some of the values; those of a compact sequence are not made objects."""
+    if isinstance(values, PathList):
+        return _selected(values, rows)
+    return tuple(values[row] for row in rows.tolist())
 
-    def __init__(self, entries: Sequence[Any], places: Sequence[int]) -> None:
-        self.entries, self.places = entries, places
 
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self.entries[each] for each in self.places[place]]
-        return self.entries[self.places[place]]
+def _selected(values: Sequence[Any], rows: Index) -> Sequence[Any]:
+    return values if len(rows) == len(values) else Selection(values, rows)
