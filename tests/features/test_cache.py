@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tnlpad.data.own.digests import Digests
 from tnlpad.features import cache as cache_module
 from tnlpad.features.cache import EntryKey, FeatureCache, cached_entries, clear_entry, default_cache
 
@@ -28,8 +29,8 @@ def stored(root, *numbers, key=KEY):
 
 
 def read(root, *numbers, key=KEY):
-    found = FeatureCache(root, key).read([digest(number) for number in numbers])
-    return {int.from_bytes(name, "big"): row.tolist() for name, row in found.items()}
+    found = FeatureCache(root, key).read(Digests.of([digest(number) for number in numbers]))
+    return {numbers[place]: row.tolist() for places, rows in found for place, row in zip(places, rows, strict=True)}
 
 
 def shards(root):
@@ -133,13 +134,13 @@ def test_a_file_in_the_place_of_the_folder_is_no_error(tmp_path):
     place = tmp_path / "file"
     place.write_text("x")
     cache = stored(place, 1)
-    assert cache.read([digest(1)]) == {}
+    assert list(cache.read(Digests.of([digest(1)]))) == []
     assert cache.problem is not None
 
 
 def test_without_a_folder_nothing_is_kept():
     cache = stored(None, 1)
-    assert (cache.read([digest(1)]), cache.problem) == ({}, None)
+    assert (list(cache.read(Digests.of([digest(1)]))), cache.problem) == ([], None)
 
 
 def test_abandoned_temporary_files_are_removed(tmp_path):

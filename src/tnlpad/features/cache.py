@@ -15,11 +15,11 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.files import user_cache
+from tnlpad.data.own.digests import DIGEST_BYTES, NOWHERE, DigestIndex, Digests
+from tnlpad.types import Index
 
 INFO = "info.json"
 SHARD = re.compile(r"[0-9a-f]{32}\.safetensors")
-DIGEST_BYTES = 32
 ROWS_PER_SHARD = 1024
 SECONDS_PER_SHARD = 10.0  # computation that a killed pass may lose
 SMALL_SHARD_ROWS = 256
@@ -100,30 +101,29 @@ class FeatureCache:
         self._rows: list[Features] = []
         self._waiting_since = 0.0
 
-    def read(self, digests: Sequence[bytes]) -> dict[bytes, Features]:
-        """Return the stored features of those samples that have any."""
-        wanted, found = set(digests), dict[bytes, Features]()
+    def read(self, digests: Digests) -> Iterator[tuple[Index, Features]]:
+        """Yield places among the digests, which must be different, and the features of these samples, by shard."""
         if not self.readable:
-            return found
-        small: list[Path] = []
+            return
+        index, small, used = DigestIndex(digests), list[Path](), False
         try:
-            for shard in _shards(self.folder):
-                stored = _read_shard(shard, self.key.dimensions, wanted)
-                if stored is None:
-                    self._remove([shard])
+            for path in _shards(self.folder):
+                shard = _read_shard(path, self.key.dimensions, lambda stored: index.places(stored) != NOWHERE)
+                if shard is None:
+                    self._remove([path])
                     continue
-                count, rows = stored
-                found.update(rows)
-                if count < SMALL_SHARD_ROWS:
-                    small.append(shard)
-            if found:
+                if shard.total < SMALL_SHARD_ROWS:
+                    small.append(path)
+                if len(shard.digests):
+                    used = True
+                    yield index.places(shard.digests), shard.features
+            if used:
                 with suppress(OSError):
                     os.utime(self.folder / INFO)
         except OSError as error:
             self._note(error, "read")
         if len(small) > MAX_SMALL_SHARDS:
             self._merge(small)
-        return found
 
     def add(self, digests: Iterable[bytes], rows: Iterable[Features]) -> None:
         """Store rows: at once in memory, and on disk as soon as a shard is full or some time has passed."""
@@ -141,14 +141,14 @@ class FeatureCache:
         digests, rows = self._digests, self._rows
         self._digests, self._rows = [], []
         if rows and self.writable:
-            self._write(digests, np.stack(rows))
+            self._write(Digests.of(digests), np.stack(rows))
 
-    def _write(self, digests: Sequence[bytes], rows: Features) -> bool:
+    def _write(self, digests: Digests, rows: Features) -> bool:
         from safetensors.numpy import save
 
         content = save(
             {
-                "digests": np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES),
+                "digests": digests.rows,
                 "checksums": np.array([_checksum(*pair) for pair in zip(digests, rows, strict=True)], np.uint32),
                 "features": np.ascontiguousarray(rows, dtype=np.float32),
             }
@@ -168,12 +168,13 @@ class FeatureCache:
 
     def _merge(self, shards: Sequence[Path]) -> None:
         """Replace small shards by one. Rows that another process merges at the same time are stored twice."""
-        rows: dict[bytes, Features] = {}
-        for shard in shards:
+        found: list[Shard] = []
+        for path in shards:
             with suppress(OSError):
-                stored = _read_shard(shard, self.key.dimensions, None)
-                rows.update(stored[1] if stored is not None else {})
-        if not rows or self._write(list(rows), np.stack(list(rows.values()))):
+                found += filter(None, [_read_shard(path, self.key.dimensions)])
+        digests = Digests(np.concatenate([shard.digests.rows for shard in found])) if found else Digests.of([])
+        once = np.unique(digests.first_places())
+        if not len(once) or self._write(digests.take(once), np.concatenate([each.features for each in found])[once]):
             self._remove(shards)
 
     def _remove(self, shards: Iterable[Path]) -> None:
@@ -207,13 +208,13 @@ def _entry(folder: Path) -> CacheEntry | None:
     if info is None:
         return None
     shards = list(_shards(folder))
-    counts = [_read_shard(shard, info.dimensions, set()) for shard in shards]
+    found = [_read_shard(shard, info.dimensions, lambda stored: np.zeros(len(stored), bool)) for shard in shards]
     try:
         return CacheEntry(
             folder=folder,
             identity=info.identity,
             pixels=info.pixels,
-            samples=sum(count for count, _ in filter(None, counts)),
+            samples=sum(shard.total for shard in filter(None, found)),
             size_bytes=sum(file.stat().st_size for file in folder.iterdir()),
             last_used=(folder / INFO).stat().st_mtime,
         )
@@ -248,32 +249,39 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp")
 
 
-def _read_shard(path: Path, dimensions: int, wanted: set[bytes] | None) -> tuple[int, dict[bytes, Features]] | None:
-    """Return the number of rows and the wanted ones (None: all) whose checksum is right; None for a damaged file."""
+class Shard(NamedTuple):
+    """The number of rows in a file, and some of them."""
+
+    total: int
+    digests: Digests
+    features: Features
+
+
+def _read_shard(
+    path: Path, dimensions: int, wanted: Callable[[Digests], NDArray[np.bool_]] | None = None
+) -> Shard | None:
+    """Read the wanted rows (default: all) whose checksum is right; return None for a damaged file."""
     from safetensors import SafetensorError, safe_open
 
-    rows: dict[bytes, Features] = {}
     try:
-        with safe_open(path, framework="numpy") as shard:
-            digests, checksums = shard.get_tensor("digests"), shard.get_tensor("checksums")
-            features = shard.get_slice("features")
-            count = len(digests)
-            if digests.shape[1:] != (DIGEST_BYTES,) or len(checksums) != count:
+        with safe_open(path, framework="numpy") as file:
+            rows, checksums = file.get_tensor("digests"), file.get_tensor("checksums")
+            stored = file.get_slice("features")
+            count = len(rows)
+            if rows.shape[1:] != (DIGEST_BYTES,) or len(checksums) != count:
                 return None
-            if features.get_shape() != [count, dimensions] or features.get_dtype() != "F32":
+            if stored.get_shape() != [count, dimensions] or stored.get_dtype() != "F32":
                 return None
-            names = [digest.tobytes() for digest in digests]
-            places = [place for place, name in enumerate(names) if wanted is None or name in wanted]
-            if places:
-                table = shard.get_tensor("features")
-            for place in places:
-                if _checksum(names[place], table[place]) == checksums[place]:
-                    rows[names[place]] = table[place].copy()
+            digests = Digests(rows)
+            kept = np.ones(count, bool) if wanted is None else wanted(digests)
+            features = file.get_tensor("features") if kept.any() else np.empty((count, 0), np.float32)
     except FileNotFoundError:  # another process merged or cleared it
-        return 0, {}
+        return Shard(0, Digests.of([]), np.empty((0, dimensions), np.float32))
     except (SafetensorError, KeyError, ValueError, TypeError):
         return None
-    return count, rows
+    for place in np.flatnonzero(kept).tolist():
+        kept[place] = _checksum(digests[place], features[place]) == checksums[place]
+    return Shard(count, Digests(rows[kept]), features[kept])
 
 
 def _checksum(digest: bytes, row: Features) -> int:

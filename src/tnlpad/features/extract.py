@@ -9,9 +9,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from PIL import Image
 from torch import Tensor
 
 from tnlpad.data.own.dataset import Encoded, OwnDataset
+from tnlpad.data.own.digests import Digests
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
@@ -35,6 +37,7 @@ BATCH_ON_GPU = 128
 MAX_DECODERS = 16
 BATCHES_AHEAD = 2  # per worker
 TASK = "Computing features"
+MAX_BYTES_IN_MEMORY = 1 << 30  # of features; those of 200,000 photographs
 
 Result = TypeVar("Result")
 Pictures = Sequence[Encoded] | NDArray[np.uint8]
@@ -118,29 +121,41 @@ def _cached(
     digests: Sequence[bytes], key: EntryKey, compute: Compute, root: Path | None, reporter: Reporter
 ) -> Features:
     """Take rows from the cache, compute the others, and store these. Samples of the same content are computed once."""
-    store = FeatureCache(root, key)
-    known = store.read(digests)
-    places: dict[bytes, int] = {}
-    for row, digest in enumerate(digests):
-        places.setdefault(digest, row)
-    missing = [row for digest, row in places.items() if digest not in known]
+    store, digests = FeatureCache(root, key), Digests.of(digests)
+    first = digests.first_places()
+    different = np.flatnonzero(first == np.arange(len(digests)))
+    features, missing = empty_features(len(digests), key.dimensions), np.ones(len(different), bool)
+    for places, rows in store.read(digests.take(different)):
+        features[different[places]] = rows
+        missing[places] = False
+    wanted = different[missing].tolist()
     try:
-        with closing(compute(missing)) as batches:
+        with closing(compute(wanted)) as batches:
             done = 0
             for rows in batches:
-                names = [digests[row] for row in missing[done : done + len(rows)]]
-                store.add(names, rows)
-                known.update(zip(names, rows, strict=True))
+                some = wanted[done : done + len(rows)]
+                features[some] = rows
+                store.add([digests[row] for row in some], rows)
                 done += len(rows)
-                reporter.progress(TASK, done, len(missing))
+                reporter.progress(TASK, done, len(wanted))
     finally:  # also if interrupted: the next pass goes on from here
         store.flush()
         if store.problem is not None:
             reporter.say(f"{store.problem} Features are computed without it.")
-    features = np.empty((len(digests), key.dimensions), np.float32)
-    for row, digest in enumerate(digests):
-        features[row] = known[digest]
+    for row in np.flatnonzero(first != np.arange(len(digests))):
+        features[row] = features[first[row]]
     return features
+
+
+def empty_features(count: int, dimensions: int) -> Features:
+    """Return an array to fill in. A large one lies in a file without a name, of which memory holds what is in use."""
+    size = count * dimensions * np.dtype(np.float32).itemsize
+    if size > MAX_BYTES_IN_MEMORY:
+        # Without space for it, an error now is better than a crash on writing to it.
+        with suppress(OSError, AttributeError), TemporaryFile(prefix="tnlpad-") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+            return np.asarray(np.memmap(file, np.float32, "r+", shape=(count, dimensions)))
+    return np.empty((count, dimensions), np.float32)
 
 
 def _computed(

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from tnlpad.data.catalogue import IMAGENET_NORMALISATION, Normalisation
 from tnlpad.data.own import OwnDataset
+from tnlpad.data.own.dataset import Selection
+from tnlpad.data.own.digests import Digests
 from tnlpad.data.own.open import decoded
+from tnlpad.data.paths import PathList
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
@@ -35,6 +38,9 @@ from tnlpad.types import ImageFiles, Index, NoisyLabels, Split
 MIN_DEVIATION = 1e-3  # of a channel that is the same in all images
 MIN_CLASSES = 2
 MIN_SAMPLES = 10  # a tenth of them is held out
+ROWS_AT_ONCE = 1 << 12  # of images
+NUMBERS_AT_ONCE = 1 << 25  # of features
+MAX_PROJECTED_FROM = 100_000  # training samples that a projection is fitted to
 Inputs = NDArray[Any] | ImageFiles
 
 
@@ -83,7 +89,7 @@ def prepare_own_data(
     if is_encoded(config):
         every, encoder = _encoded(config, own, rows[parts.train], backbone, device, cache, reporter)
         every, projection, normalisation = _reduced(every, rows[parts.train], one_scale=own.texts is not None)
-        inputs: Inputs = every[rows]
+        inputs: Inputs = _at(every, rows)
         test: Inputs = every[test_rows]
     elif config.finetune:
         inputs, test, normalisation = _finetuned(config, own, rows, test_rows, backbone, reporter)
@@ -178,8 +184,11 @@ def _finetuned(
     assert config.resize is not None, "checked with the configuration"
     pictures, side = own.files if own.files is not None else own.images, config.resize
     assert pictures is not None, "checked when the backbone was chosen"
-    chosen = [*rows.tolist(), *test_rows.tolist()]
-    pixels = np.stack(list(in_threads(lambda row: pixels_of(pictures[row], side), chosen, "Decoding images", reporter)))
+    chosen = np.concatenate([rows, test_rows])
+    pixels = np.empty((len(chosen), 3, side, side), dtype=np.uint8)
+    images = in_threads(lambda row: pixels_of(pictures[row], side), chosen.tolist(), "Decoding images", reporter)
+    for place, image in enumerate(images):
+        pixels[place] = image
     return pixels[: len(rows)], pixels[len(rows) :], normalisation
 
 
@@ -192,13 +201,36 @@ def _reduced(features: Features, train: Index, *, one_scale: bool) -> tuple[Feat
         scale = float(np.sqrt(np.square(features[train], dtype=np.float64).mean())) or 1.0
         return features / np.float32(scale), None, Normalisation(mean=(0.0,), std=(scale,))
     if features.shape[1] > MAX_DIMENSIONS:
-        projection = Projection.fit(features[train])
-        return projection.transform(features), projection, Normalisation(mean=(0.0,), std=(1.0,))
-    columns = features.astype(np.float64)
-    mean, deviation = columns[train].mean(0), columns[train].std(0)
-    deviation[deviation == 0] = 1  # a constant column
-    standard = ((columns - mean) / deviation).astype(np.float32)
-    return standard, None, Normalisation(mean=tuple(mean), std=tuple(deviation))
+        some = train[np.linspace(0, len(train) - 1, min(len(train), MAX_PROJECTED_FROM)).astype(np.int64)]
+        projection = Projection.fit(features[some])
+        return _projected(features, projection), projection, Normalisation(mean=(0.0,), std=(1.0,))
+    standard, normalisation = _standardised(features, train)
+    return standard, None, normalisation
+
+
+def _projected(features: Features, projection: Projection) -> Features:
+    starts = range(0, max(1, len(features)), MAX_PROJECTED_FROM)
+    parts = [projection.transform(features[start : start + MAX_PROJECTED_FROM]) for start in starts]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _standardised(features: Features, train: Index) -> tuple[Features, Normalisation]:
+    """Subtract the mean of each column over the training rows, and divide by the deviation; a few columns at once."""
+    count, width = features.shape
+    mean, deviation, standard = np.empty(width), np.empty(width), np.empty_like(features)
+    # NumPy adds up a single column in another order than several, so none is left alone.
+    at_once = max(2, NUMBERS_AT_ONCE // max(1, count))
+    for block in np.array_split(np.arange(width), max(1, width // at_once)):
+        columns = features[:, block[0] : block[-1] + 1].astype(np.float64)
+        mean[block], deviation[block] = columns[train].mean(0), columns[train].std(0)
+        deviation[block[deviation[block] == 0]] = 1  # a constant column
+        standard[:, block] = (columns - mean[block]) / deviation[block]
+    return standard, Normalisation(mean=tuple(mean), std=tuple(deviation))
+
+
+def _at(values: NDArray[Any], rows: Index) -> NDArray[Any]:
+    """Return the values at these rows, in ascending order; a copy unless they are all."""
+    return values if len(rows) == len(values) else values[rows]
 
 
 def _folds(
@@ -216,7 +248,8 @@ def _folds(
     assert isinstance(inputs, np.ndarray), "features are in memory"
     chosen = rows[parts.train]
     groups = None if own.groups is None else [own.groups[row] for row in chosen]
-    together = belonging_together(inputs[parts.train], [own.digests[row] for row in chosen], groups)
+    digests = own.digests.take(chosen) if isinstance(own.digests, Digests) else [own.digests[row] for row in chosen]
+    together = belonging_together(_at(inputs, parts.train), digests, groups)
     stream = numpy_stream(config.seed, "folds")
     try:
         divided = divide(noisy.given[parts.train], config.folds, config.repeats, stream, together)
@@ -247,38 +280,35 @@ def _inputs(
 ) -> tuple[Inputs, Inputs, Normalisation]:
     """Return the inputs of training and test, and their normalisation."""
     if own.features is not None:
-        columns = own.features.astype(np.float64)
-        mean, deviation = columns[rows][parts.train].mean(0), columns[rows][parts.train].std(0)
-        deviation[deviation == 0] = 1  # a constant column
-        standard = ((columns - mean) / deviation).astype(np.float32)
-        return standard[rows], standard[test_rows], Normalisation(mean=tuple(mean), std=tuple(deviation))
+        standard, normalisation = _standardised(own.features, rows[parts.train])
+        return _at(standard, rows), standard[test_rows], normalisation
     if own.images is not None:
-        images = own.images[rows]
-        return images, own.images[test_rows], _pixel_statistics(images[parts.train])
+        return _at(own.images, rows), own.images[test_rows], _pixel_statistics(own.images, rows[parts.train])
     assert own.files is not None, "own data have features, images or files"
     if config.crop is not None:
         return _files(own, rows), _files(own, test_rows), IMAGENET_NORMALISATION
     assert config.resize is not None, "checked with the configuration"
-    chosen = [own.files[row] for row in (*rows, *test_rows)]
+    chosen = Selection(own.files, np.concatenate([rows, test_rows]))
     pixels = decoded(chosen, config.resize, 1 if own.shape.channels == 1 else 3, reporter=reporter)
-    return pixels[: len(rows)], pixels[len(rows) :], _pixel_statistics(pixels[parts.train])
+    return pixels[: len(rows)], pixels[len(rows) :], _pixel_statistics(pixels, parts.train)
 
 
 def _files(own: OwnDataset, rows: Index) -> ImageFiles:
     paths = own.paths
-    chosen = [path for path in (paths[row] for row in rows) if path is not None]
-    if len(chosen) < len(rows):
+    if not isinstance(paths, PathList) and any(paths[row] is None for row in rows):
         raise DataError(f"{own.source} has images that are not files and cannot be streamed. Use --set crop=none.")
-    return ImageFiles(paths=tuple(chosen), labels=own.labels[rows], class_names=own.class_names)
+    chosen: Any = paths if len(rows) == len(paths) else Selection(paths, rows)
+    return ImageFiles(paths=chosen, labels=own.labels[rows], class_names=own.class_names)
 
 
-def _pixel_statistics(images: NDArray[np.uint8]) -> Normalisation:
+def _pixel_statistics(images: NDArray[np.uint8], rows: Index) -> Normalisation:
     """Return mean and standard deviation of each channel, computed exactly from the histogram of its 256 values."""
-    means, deviations = [], []
-    values = np.arange(256) / 255
-    for channel in range(images.shape[1]):
-        counts = np.bincount(images[:, channel].ravel(), minlength=256)
-        share = counts / counts.sum()
+    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = images[rows[start : start + ROWS_AT_ONCE]]
+        counts += [np.bincount(some[:, channel].ravel(), minlength=256) for channel in range(len(counts))]
+    values, means, deviations = np.arange(256) / 255, [], []
+    for share in (each / each.sum() for each in counts):
         mean = float(share @ values)
         means.append(mean)
         deviations.append(max(float(np.sqrt(share @ (values - mean) ** 2)), MIN_DEVIATION))

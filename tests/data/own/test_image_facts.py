@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.data.own_files import class_folders
-from tnlpad.data.own.image_facts import Digests, ImageFacts
+from tnlpad.data.own.digests import Digests
+from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.near_duplicates import paired_by_value
 from tnlpad.data.pixels import ImageInfo, probe
 

@@ -6,10 +6,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.data.own.digests import DIGEST_BYTES, Digests
 from tnlpad.data.pixels import CHROMA_SIDE, LUMA_SIDE, ImageInfo
 from tnlpad.types import Index
 
-DIGEST_BYTES = 32  # SHA-256
 FACTS = np.dtype(
     [
         ("width", np.int32),
@@ -19,27 +19,6 @@ FACTS = np.dtype(
         ("thumbnail", np.uint8, LUMA_SIDE**2 + 2 * CHROMA_SIDE**2),
     ]
 )
-
-
-class Digests(Sequence[bytes]):
-    """Digests of many samples; `rows` has one of them in each row."""
-
-    def __init__(self, rows: NDArray[np.uint8]) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, place: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[bytes]: ...
-
-    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
-        if isinstance(place, slice):
-            return [row.tobytes() for row in self.rows[place]]
-        return bytes(self.rows[place])
 
 
 class ImageFacts(Sequence[ImageInfo]):

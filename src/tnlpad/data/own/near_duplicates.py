@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tnlpad.data.own.dataset import OwnDataset
-from tnlpad.data.own.image_facts import Digests
+from tnlpad.data.own.digests import Digests
 from tnlpad.data.pixels import LUMA_SIDE, thumbnail
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.rng import numpy_stream
@@ -83,9 +83,7 @@ def connected(pairs: Sequence[Pairs], count: int) -> Index:
 def paired_by_value(values: Sequence[Hashable]) -> Pairs:
     """Pair each sample with the first of the same value."""
     if isinstance(values, Digests):
-        whole = np.ascontiguousarray(values.rows).view(f"V{values.rows.shape[1]}").ravel()
-        _, place, inverse = np.unique(whole, return_index=True, return_inverse=True)
-        return np.stack([np.arange(len(values)), place[inverse]])
+        return np.stack([np.arange(len(values)), values.first_places()])
     first: dict[Hashable, int] = {}
     return np.array([[row, first.setdefault(value, row)] for row, value in enumerate(values)], dtype=np.int64).T
 
