@@ -227,3 +227,23 @@ def test_own_data_without_pictures(tmp_path):
 def test_a_gpu_gives_the_same_features(tmp_path):
     pictures = [photograph(number) for number in range(300)]
     np.testing.assert_allclose(extract(pictures, backbone(), device="cuda"), extract(pictures, backbone()), atol=1e-5)
+
+
+def test_features_that_do_not_fit_lie_in_a_file(tmp_path, monkeypatch):
+    pictures = [photograph(number % 30) for number in range(70)]  # some of them twice
+    expected = extract(pictures, backbone())
+    monkeypatch.setattr(extract_module, "MAX_BYTES_IN_MEMORY", 100)
+    mapped, first, again = (extract(pictures, backbone(), cache=cache) for cache in (None, tmp_path, tmp_path))
+    assert isinstance(mapped.base, np.memmap)
+    assert not isinstance(expected.base, np.memmap)
+    for found in (mapped, first, again):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_features_stay_in_memory_where_the_disk_is_full(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(extract_module, "MAX_BYTES_IN_MEMORY", 100)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert not isinstance(extract_module.empty_features(40, 3).base, np.memmap)

@@ -16,6 +16,7 @@ from tnlpad.data.progress import Silent
 from tnlpad.errors import DataError
 from tnlpad.records.archive import finished_records
 from tnlpad.records.scores import read_data_file
+from tnlpad.runs import own_data
 from tnlpad.runs.config import command, configure, departures, from_json
 from tnlpad.runs.own_data import prepare_own_data, trainable_parts
 from tnlpad.runs.run import run
@@ -354,3 +355,40 @@ def test_where_data_lie_now_is_remembered(tmp_path):
     now = read_data_file(folder)
     assert (now["path"], now["columns"]) == (str(tmp_path / "y.npz"), list("pqrs"))
     assert now["normalisation"] == json.loads(before)["normalisation"]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 33])
+def test_a_few_columns_at_once_are_standardised_as_all(monkeypatch, width):
+    features = np.random.default_rng(width).normal(3, 2, (1009, width)).astype(np.float32)
+    features[:, -1] = 5 if width == 33 else features[:, -1]  # a constant column
+    train = np.arange(0, 1009, 2)
+    columns = features.astype(np.float64)
+    mean, deviation = columns[train].mean(0), columns[train].std(0)
+    deviation[deviation == 0] = 1
+    for numbers in (own_data.NUMBERS_AT_ONCE, 5 * len(features), 1):
+        monkeypatch.setattr(own_data, "NUMBERS_AT_ONCE", numbers)
+        standard, normalisation = own_data._standardised(features, train)
+        assert (normalisation.mean, normalisation.std) == (tuple(mean), tuple(deviation))
+        np.testing.assert_array_equal(standard, ((columns - mean) / deviation).astype(np.float32))
+
+
+def test_statistics_of_pixels_do_not_depend_on_how_many_are_read_at_once(monkeypatch):
+    images = np.random.default_rng(2).integers(0, 200, (50, 3, 6, 5), dtype=np.uint8)
+    rows = np.arange(1, 50, 3)
+    expected = own_data._pixel_statistics(images, rows)
+    np.testing.assert_allclose(expected.mean, (images[rows] / 255).mean((0, 2, 3)))
+    np.testing.assert_allclose(expected.std, (images[rows] / 255).std((0, 2, 3)))
+    monkeypatch.setattr(own_data, "ROWS_AT_ONCE", 4)
+    assert own_data._pixel_statistics(images, rows) == expected
+
+
+def test_a_projection_of_many_samples_is_fitted_to_some(monkeypatch):
+    stream = np.random.default_rng(4)
+    features = (stream.normal(size=(400, 20)) @ stream.normal(size=(20, 300))).astype(np.float32)
+    train = np.arange(0, 400, 2)
+    whole, of_all, _ = own_data._reduced(features, train, one_scale=False)
+    monkeypatch.setattr(own_data, "MAX_PROJECTED_FROM", 90)
+    found, projection, _ = own_data._reduced(features, train, one_scale=False)
+    assert of_all.dimensions > projection.dimensions == 90
+    np.testing.assert_allclose(found, projection.transform(features), rtol=1e-4, atol=1e-4)
+    assert whole.shape[0] == found.shape[0] == 400

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.data.own_files import class_folders
-from tnlpad.data.own.digests import Digests
+from tnlpad.data.own.digests import NOWHERE, DigestIndex, Digests
 from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.near_duplicates import paired_by_value
 from tnlpad.data.pixels import ImageInfo, probe
@@ -50,3 +50,11 @@ def test_equal_digests_are_paired_as_other_values_are(count):
     rows[:, -1] = stream.integers(0, 12, count)  # they differ in the last byte alone, which may be 0
     digests = Digests(rows)
     assert np.array_equal(paired_by_value(digests), paired_by_value(list(digests)).reshape(2, -1))
+
+
+def test_an_index_finds_digests():
+    digests = Digests(np.random.default_rng(5).integers(0, 256, (40, 32), dtype=np.uint8))
+    others = Digests(np.concatenate([digests.rows[[7, 39]], np.zeros((1, 32), np.uint8), digests.rows[[0]]]))
+    assert DigestIndex(digests).places(others).tolist() == [7, 39, NOWHERE, 0]
+    assert DigestIndex(Digests.of([])).places(others).tolist() == [NOWHERE] * 4
+    assert list(Digests.of(list(digests))) == list(digests)

@@ -240,7 +240,7 @@ def _read_folder(source: Path, options: ReadOptions) -> Listing:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Content:
-    """What is known about the content of the listed samples.
+    """Facts about the content of the listed samples.
 
     Args:
         digests: One for each.
