@@ -38,14 +38,16 @@ from tnlpad.core.parts import (
     check_capturable,
     check_group,
     check_proximal,
+    check_sharded,
     check_trainable,
     copy_group,
     gamma_lr,
-    load_options,
     placeholder,
     sync_options,
 )
 from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, choose_penalty, strength
+from tnlpad.core.saving import allocate_state, check_state, load_options, shard_state, state_names
+from tnlpad.core.sharded import gather, is_sharded, piece, reshard, shard
 from tnlpad.core.update import Rule, part_norms, step_parts
 
 Norm = Literal["global", "tensor"]
@@ -118,6 +120,7 @@ class Decomposition(Optimizer):
         self._parts: list[Parts] = []
         self._synced: list[dict[str, Any]] = []  # for each of our groups, the options last copied to the base
         self._gamma_share = 1.0  # the weights hold σ + share·γ
+        self._awaits_state = False  # between prepare_to_load() and load_state_dict()
         self._building = True
         groups = [copy_group(group) if isinstance(group, dict) else group for group in params]
         # A throw-away instance checks the options and has the base's defaults, which LR schedulers read.
@@ -129,8 +132,9 @@ class Decomposition(Optimizer):
         self.base = base(inner, **options)
         self._building = False
         # β1 and β2 are on the device, so that a captured step sees them change.
-        self._beta = self._parts[0].sigma[0].new_zeros(2)
+        self._beta = piece(self._parts[0].sigma[0]).new_zeros(2)
         check_proximal(self.base, self._parts, self.gamma_update)
+        check_sharded(self.base, self._parts)
         # The one-pass CUDA kernel, built by the first step that can use it.
         self._fused: Any = None
         self._can_fuse = (
@@ -148,6 +152,7 @@ class Decomposition(Optimizer):
             for leaves in self._decompose(self.param_groups[-1]):
                 self.base.add_param_group(leaves)
             check_proximal(self.base, self._parts, self.gamma_update)
+            check_sharded(self.base, self._parts)
         except Exception:
             refused = self.param_groups.pop()
             for weight in refused["params"]:
@@ -157,7 +162,7 @@ class Decomposition(Optimizer):
 
     def _decompose(self, group: dict[str, Any]) -> list[dict[str, Any]]:
         """Create σ, γ and the anchor of a group, and return its groups for the base optimizer."""
-        given = {key: group.pop(key, None) for key in ("sigma", "gamma", "sigma_share")}
+        given = {key: group.pop(key, None) for key in ("sigma", "gamma", "sigma_share", "fsdp_modules")}
         check_group(group)
         options = base_options(group)
         self._synced.append(dict(options))
@@ -190,7 +195,7 @@ class Decomposition(Optimizer):
         self._require_untouched()
         self._set_epoch(self.epoch + 1, *self._strengths(self.epoch + 1))
         for parts in self._parts:
-            torch._foreach_copy_(parts.anchor, parts.sigma)
+            parts.set_anchor()
         if self._fused is not None:
             self._fused.measure()
 
@@ -283,14 +288,22 @@ class Decomposition(Optimizer):
     def sigma_state_dict(self, model: nn.Module) -> dict[str, Any]:
         """Return the model's state dict with σ in place of w, to save, ship and load into an ordinary model.
 
-        While training, the model's own state dict holds w. The values are copies; tied weights stay tied.
+        While training, the model's own state dict holds w. The values are copies; tied weights stay tied. If weights
+        are sharded, every rank must call it: rank 0 gets full tensors in CPU memory, the others an empty dict.
         """
+        for parts in self._parts:
+            reshard(parts.fsdp_modules)
         parameters = set(model.parameters())
         for parts in self._parts:
             for k, weight in enumerate(parts.weights):
                 if weight not in parameters:
-                    raise ValueError(f"{parts.name(k)} is not a parameter of this {type(model).__name__}.")
+                    raise ValueError(
+                        f"{parts.name(k)} is not a parameter of this {type(model).__name__}. Build the optimizer last, "
+                        "after fully_shard() if the model is sharded."
+                    )
         with self.sigma_weights():
+            if any(is_sharded(parameter) for parameter in parameters):
+                return gather(model.state_dict(keep_vars=True))
             return deepcopy(model.state_dict())
 
     def norms(self) -> dict[str, Tensor]:
@@ -312,6 +325,8 @@ class Decomposition(Optimizer):
             )
         if self.epoch == 0 and self.steps_per_epoch is None:
             raise RuntimeError("step() before the first epoch: call start_epoch() first, or pass steps_per_epoch.")
+        if self._awaits_state:
+            raise RuntimeError("step() after prepare_to_load(), but nothing was loaded: call load_state_dict() first.")
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             check_capturable(self.param_groups, self.base, self.steps_per_epoch)
 
@@ -348,26 +363,48 @@ class Decomposition(Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to resume bit for bit, also in the middle of an epoch and in either mode."""
         sync_options(self.param_groups, self._synced, self.base)  # an LR scheduler may have changed them since the step
+        base = self.base.state_dict()
+        clock = {"epoch": self.epoch, "steps": self.steps}
         return {
             **super().state_dict(),
-            "base": self.base.state_dict(),
-            "decomposition": {"base": type(self.base).__name__, "epoch": self.epoch, "steps": self.steps},
+            "base": base,
+            "decomposition": {"base": type(self.base).__name__, "base_state": state_names(base), **clock},
         }
 
     @torch.no_grad()
+    def prepare_to_load(self) -> None:
+        """Create the base optimizer's state, such as momentum, which it otherwise creates in its first step.
+
+        `torch.distributed.checkpoint.load` fills only the tensors that it finds. Until a state is loaded, steps raise.
+        """
+        allocate_state(self.base)
+        self._awaits_state = True
+
+    def full_state_dict(self) -> dict[str, Any]:
+        """Return the state dict with full tensors, to resume with any number of ranks or in one process.
+
+        Every rank must call it: rank 0 gets a copy in CPU memory, the others an empty dict. `state_dict()` of sharded
+        weights has the shards, for `torch.distributed.checkpoint`.
+        """
+        return gather(self.state_dict())
+
+    @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a saved state: copy σ, γ and the anchor in place, and write the model's weights from them."""
+        """Load a saved state: copy σ, γ and the anchor in place, and write the model's weights from them.
+
+        If weights are sharded, full tensors are accepted as well: each rank takes its piece.
+        """
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
-        _check_state(state_dict, self.state_dict())
+        check_state(state_dict, self.state_dict())
         clock = state_dict["decomposition"]
         strengths = self._strengths(clock["epoch"]) if clock["epoch"] else (0.0, 0.0)
         # A copy: two optimizers loaded from one state must not share momentum. The calls that can fail come first.
-        self.base.load_state_dict(deepcopy(state_dict["base"]))
+        self.base.load_state_dict(deepcopy(shard_state(state_dict["base"], self.base)))
         weights = [weight for group in self.param_groups for weight in group["params"]]
         for index, weight in enumerate(weights):
             for name, tensor in self.state.get(weight, {}).items():
-                tensor.copy_(state_dict["state"][index][name])
+                tensor.copy_(shard(state_dict["state"][index][name], tensor, name))
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             load_options(group, saved)
         # The base loaded its own groups; only tensors are copied again, so that both hold the same objects.
@@ -375,6 +412,7 @@ class Decomposition(Optimizer):
         self.steps = clock["steps"]
         self._set_epoch(clock["epoch"], *strengths)
         self._fused = None
+        self._awaits_state = False
         for parts in self._parts:
             parts.write(self._gamma_share)
         for after in self._optimizer_load_state_dict_post_hooks.values():
@@ -408,30 +446,3 @@ def _check_arguments(
         raise ValueError(f'gamma_update={gamma_update!r}: choose "subgradient" or "proximal".')
     if steps_per_epoch is not None and steps_per_epoch < 1:
         raise ValueError(f"steps_per_epoch={steps_per_epoch}: must be at least 1, or None to call start_epoch().")
-
-
-def _check_state(saved: dict[str, Any], ours: dict[str, Any]) -> None:
-    """Raise if a saved state does not fit, before anything is loaded."""
-    if missing := {"state", "param_groups", "base", "decomposition"} - saved.keys():
-        keys = " and ".join(map(repr, sorted(missing)))
-        raise ValueError(
-            f"Not a state dict of Decomposition: the {'key' if len(missing) == 1 else 'keys'} {keys} "
-            f"{'is' if len(missing) == 1 else 'are'} missing. Load one that Decomposition.state_dict() returned."
-        )
-    bases = [state["decomposition"].get("base") for state in (saved, ours)]
-    if bases[0] != bases[1]:
-        raise ValueError(
-            f"The state was saved with base {bases[0]}, this optimizer has {bases[1]}. "
-            f"Build the optimizer with base={bases[0]}."
-        )
-    another = "It was saved for another model or another choice of decomposed parameters."
-    sizes = [[len(group["params"]) for group in state["param_groups"]] for state in (saved, ours)]
-    if sizes[0] != sizes[1]:
-        raise ValueError(f"The saved groups have {sizes[0]} parameters, this optimizer's have {sizes[1]}. {another}")
-    for index in range(sum(sizes[1])):
-        shapes = [
-            {name: tuple(tensor.shape) for name, tensor in state["state"].get(index, {}).items()}
-            for state in (saved, ours)
-        ]
-        if shapes[0] != shapes[1]:
-            raise ValueError(f"Parameter {index} was saved with {shapes[0]}, this one has {shapes[1]}. {another}")

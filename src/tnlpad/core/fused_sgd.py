@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tnlpad.core.parts import Parts, same_layout
+from tnlpad.core.sharded import is_sharded
 
 BLOCK = 1024
 WARPS = 4
@@ -124,9 +125,10 @@ def _add_up(partials, first_block, sums, CHUNK: tl.constexpr):  # type: ignore[n
 
 
 def fits(all_parts: Sequence[Parts]) -> bool:
-    """Return whether the kernel handles these parts: single precision, one dtype of weights, supported options."""
+    """Return whether the kernel handles these parts: whole, in single precision, one dtype, supported options."""
     return (
-        len({weight.dtype for parts in all_parts for weight in parts.weights}) == 1
+        not any(is_sharded(weight) for parts in all_parts for weight in parts.weights)
+        and len({weight.dtype for parts in all_parts for weight in parts.weights}) == 1
         and all(sigma.dtype == torch.float32 for parts in all_parts for sigma in parts.sigma)
         and all(s.stride() == w.stride() for p in all_parts for s, w in zip(p.sigma, p.weights, strict=True))
         and _options_fit(all_parts)

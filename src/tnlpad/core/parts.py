@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD, Adafactor, Optimizer, Rprop, SparseAdam
+
+from tnlpad.core.sharded import from_pieces, is_sharded, piece, pieces, reshard, shard
 
 Group = dict[str, Any]
+UNSHARDED_BASES = (Adafactor, Rprop, SparseAdam)
 OWN_OPTIONS = ("params", "param_names", "decompose", "gamma_lr_scale")  # not for the base optimizer
 
 
@@ -24,6 +26,7 @@ class Parts:
     gamma: list[Tensor] = field(default_factory=list)
     anchor: list[Tensor] = field(default_factory=list)
     written: list[tuple[int, int]] = field(default_factory=list)  # version and address of each weight at our last write
+    fsdp_modules: Sequence[Any] = ()  # hold gathered copies of the weights, to be dropped when we write
 
     @classmethod
     def split(
@@ -32,6 +35,7 @@ class Parts:
         sigma: Sequence[Tensor] | None = None,
         gamma: Sequence[Tensor] | None = None,
         sigma_share: Sequence[Tensor] | None = None,
+        fsdp_modules: Sequence[Any] | None = None,
     ) -> "Parts":
         """Split a group's weights into σ = w and γ = 0, unless parts are given.
 
@@ -39,16 +43,19 @@ class Parts:
             group: The parameter group; its list of parameters is used as it is.
             sigma, gamma: Initial parts; their sum becomes the weight.
             sigma_share: Split w into σ = share·w and γ = w − σ.
+            fsdp_modules: The modules that gather sharded weights.
         """
-        parts = cls(group, group["params"])
+        parts = cls(group, group["params"], fsdp_modules=fsdp_modules or ())
         for given, name in ((sigma, "sigma"), (gamma, "gamma"), (sigma_share, "sigma_share")):
             _check_given(given, name, parts.weights)
         for index, weight in enumerate(parts.weights):
             _check_decomposable(weight, parts.name(index))
+            if fsdp_modules is None and is_sharded(weight):
+                raise ValueError(f"{parts.name(index)} is sharded: pass groups from parameter_groups(model).")
             whole = _wide_copy(weight if sigma is None else sigma[index], weight)
             rest = torch.zeros_like(whole) if gamma is None else _wide_copy(gamma[index], weight)
             if sigma_share is not None:
-                share = whole * sigma_share[index].to(whole)
+                share = whole * _wide_copy(sigma_share[index], weight)
                 whole, rest = share, whole - share
             parts.sigma.append(whole)
             parts.gamma.append(rest)
@@ -71,11 +78,21 @@ class Parts:
         assert gradient is not None
         return gradient.detach().to(self.sigma[index].dtype)
 
+    def drift(self) -> list[Tensor]:
+        """Return σ − anchor."""
+        return from_pieces(torch._foreach_sub(pieces(self.sigma), pieces(self.anchor)), self.sigma)
+
+    def set_anchor(self) -> None:
+        """anchor ← σ."""
+        torch._foreach_copy_(pieces(self.anchor), pieces(self.sigma))
+
     @torch.no_grad()
     def write(self, gamma_share: float) -> None:
         """weights ← σ + share·γ, summed in the precision of the parts."""
-        values = torch._foreach_add(self.sigma, self.gamma, alpha=gamma_share) if gamma_share else self.sigma
-        torch._foreach_copy_(self.weights, values)
+        sigma = pieces(self.sigma)
+        values = torch._foreach_add(sigma, pieces(self.gamma), alpha=gamma_share) if gamma_share else sigma
+        torch._foreach_copy_(pieces(self.weights), values)
+        reshard(self.fsdp_modules)
         self.mark_written()
 
     def mark_written(self) -> None:
@@ -85,7 +102,7 @@ class Parts:
     def moved(self) -> bool:
         """Return whether a weight is at another address than when we wrote it."""
         addresses = [address for _, address in self.written]
-        return addresses != [weight.data_ptr() for weight in self.weights]
+        return addresses != [piece(weight).data_ptr() for weight in self.weights]
 
     @torch.no_grad()
     def changed(self, gamma_share: float) -> int | None:
@@ -97,10 +114,10 @@ class Parts:
         for index, weight in enumerate(self.weights):
             if _stamp(weight) == self.written[index]:
                 continue
-            sigma, gamma = self.sigma[index], self.gamma[index]
+            sigma, gamma = piece(self.sigma[index]), piece(self.gamma[index])
             if weight.device != sigma.device:
                 return index
-            if not torch.equal(weight, torch.add(sigma, gamma, alpha=gamma_share).to(weight.dtype)):
+            if not torch.equal(piece(weight), torch.add(sigma, gamma, alpha=gamma_share).to(weight.dtype)):
                 return index
             self.written[index] = _stamp(weight)
         return None
@@ -113,14 +130,15 @@ class Parts:
                     f"{self.name(index)} is {weight.dtype} on {weight.device}, but its σ is {sigma.dtype} on "
                     f"{sigma.device}. Build a new optimizer."
                 )
-        torch._foreach_copy_(self.sigma, [weight.detach() for weight in self.weights])
-        torch._foreach_copy_(self.anchor, self.sigma)
-        torch._foreach_zero_(self.gamma)
+        torch._foreach_copy_(pieces(self.sigma), pieces(weight.detach() for weight in self.weights))
+        torch._foreach_zero_(pieces(self.gamma))
+        self.set_anchor()
         self.mark_written()
 
 
 def _stamp(weight: Tensor) -> tuple[int, int]:
-    return weight._version, weight.data_ptr()
+    own = piece(weight)
+    return weight._version if own is weight else weight._version + own._version, own.data_ptr()
 
 
 def _check_given(given: Sequence[Tensor] | None, name: str, weights: Sequence[Tensor]) -> None:
@@ -142,7 +160,8 @@ def _check_decomposable(weight: Tensor, name: str) -> None:
 
 def _wide_copy(value: Tensor, like: Tensor) -> Tensor:
     """Copy a value in at least single precision, laid out in memory like the weight."""
-    return torch.empty_like(like, dtype=_wide_dtype(like), requires_grad=False).copy_(value.detach())
+    wide = torch.empty_like(like, dtype=_wide_dtype(like), requires_grad=False)
+    return wide.copy_(shard(value.detach(), like, "An initial part"))
 
 
 def _wide_dtype(weight: Tensor) -> torch.dtype:
@@ -206,16 +225,6 @@ def _same(a: Any, b: Any) -> bool:
     return a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and bool(a == b))
 
 
-def load_options(group: Group, saved: Group) -> None:
-    """Copy a saved group's options into ours."""
-    for key in saved.keys() - {"params", "param_names"}:
-        # A learning rate that is a tensor may be part of a captured graph: change its value, not the object.
-        if isinstance(group.get(key), Tensor):
-            group[key].fill_(saved[key])
-        else:
-            group[key] = deepcopy(saved[key])
-
-
 # Checks of groups, when the optimizer is built and before every step.
 
 
@@ -243,6 +252,16 @@ def check_proximal(base: Optimizer, all_parts: Sequence[Parts], gamma_update: st
         raise ValueError('gamma_update="proximal" needs momentum < 1, nesterov=False and maximize=False.')
 
 
+def check_sharded(base: Optimizer, all_parts: Sequence[Parts]) -> None:
+    """Raise for base optimizers whose step torch does not define on sharded tensors."""
+    if not any(is_sharded(sigma) for parts in all_parts for sigma in parts.sigma):
+        return
+    if isinstance(base, UNSHARDED_BASES):
+        raise ValueError(f"torch's {type(base).__name__} does not take sharded weights: use SGD or AdamW.")
+    if isinstance(base, SGD) and any(group["fused"] for group in base.param_groups):
+        raise ValueError("torch's SGD with fused=True does not take sharded weights: leave fused=True out.")
+
+
 def check_trainable(groups: Sequence[Group], all_parts: Sequence[Parts]) -> None:
     """Raise before a step if a group was changed since the optimizer was built, or a weight cannot take a step."""
     built = {id(parts.group): parts.weights for parts in all_parts}
@@ -264,10 +283,23 @@ def check_trainable(groups: Sequence[Group], all_parts: Sequence[Parts]) -> None
                     f"{parts.name(index)} has a sparse gradient, but a step on σ + γ changes every element. Build its "
                     "layer with sparse=False, or put it into a group with decompose=False."
                 )
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        _check_gradients_arrive(all_parts)
+
+
+def _check_gradients_arrive(all_parts: Sequence[Parts]) -> None:
+    # fully_shard() replaces a model's parameters: an optimizer over the old ones would do nothing, without an error.
+    if not any(weight.grad is not None for parts in all_parts for weight in parts.weights):
+        raise RuntimeError(
+            "No decomposed weight has a gradient. Call backward() before step(), and build the optimizer after "
+            "fully_shard()."
+        )
 
 
 def check_capturable(groups: Sequence[Group], base: Optimizer, steps_per_epoch: int | None) -> None:
     """Raise if a CUDA graph is being captured that would not follow the learning rate or the epochs."""
+    if any(is_sharded(weight) for group in groups for weight in group["params"]):
+        raise RuntimeError("A step on sharded weights cannot be captured in a CUDA graph: it communicates.")
     if steps_per_epoch is not None:
         raise RuntimeError("A replayed CUDA graph cannot count steps: call start_epoch() between replays.")
     if not all(isinstance(group["lr"], Tensor) and group["lr"].is_cuda for group in groups):

@@ -7,12 +7,14 @@ network unchanged, as pretrained weights require, and the paper's random γ shri
 By default only convolutions and linear layers are decomposed, as in the authors' code.
 """
 
-import copy
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+
+from tnlpad.core.sharded import fsdp_modules, is_sharded, shard
 
 Decompose = Literal["conv_linear", "all"]
 Init = Literal["zero", "independent", "random_split"]
@@ -44,6 +46,7 @@ def parameter_groups(
         raise ValueError(f'decompose={decompose!r}: choose "conv_linear" or "all".')
     if init not in ("zero", "independent", "random_split"):
         raise ValueError(f'init={init!r}: choose "zero", "independent" or "random_split".')
+    modules = fsdp_modules(model)
     owners = dict(_decomposed(model, decompose))
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     for name, parameter in named:
@@ -58,6 +61,8 @@ def parameter_groups(
         )
     weights = [p for _, p in chosen]
     group = {"params": weights, "param_names": [name for name, _ in chosen], "decompose": True}
+    if any(is_sharded(weight) for weight in weights):
+        group["fsdp_modules"] = modules
     if init != "zero":
         _check_ranks_agree(init, generator)
         # The optimizer reads σ from the weights when it is built, so weights loaded in between are kept.
@@ -109,23 +114,44 @@ def _second_draw(
         for module in dict.fromkeys(owners[w] for w in weights):
             fresh = _redraw(module)
             for name, parameter in module.named_parameters(recurse=False):
-                second.setdefault(parameter, getattr(fresh, name).detach())
-    return [second[w].to(w.device) for w in weights]
+                second.setdefault(parameter, shard(fresh[name].to(parameter.device), parameter, "γ"))
+    return [second[w] for w in weights]
 
 
-def _redraw(module: nn.Module) -> nn.Module:
-    fresh = copy.deepcopy(module).cpu()
-    reset = getattr(fresh, "reset_parameters", None) or getattr(fresh, "_reset_parameters", None)
-    if reset is None:
+def _redraw(module: nn.Module) -> dict[str, Tensor]:
+    """Draw all parameters of a module again by its own initialisation, full if they are sharded, and return them."""
+    again = _Redraw(module)
+    if again.reset is None:
         raise ValueError(
             f'{type(module).__name__} has no reset_parameters(), which init="independent" needs. Add that method, or '
             'use init="zero" or "random_split".'
         )
+    drawn = {name: _cpu_copy(tensor) for name, tensor in chain(again.named_parameters(), again.named_buffers())}
     with torch.no_grad():
-        reset()
-    return fresh
+        torch.func.functional_call(again, drawn, ())
+    return {name.removeprefix("module."): tensor for name, tensor in drawn.items()}
+
+
+class _Redraw(nn.Module):
+    """Reset a module when called, so that `functional_call` can lend it other tensors meanwhile."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.reset = getattr(module, "reset_parameters", None) or getattr(module, "_reset_parameters", None)
+
+    def forward(self) -> None:
+        assert self.reset is not None
+        self.reset()
+
+
+def _cpu_copy(tensor: Tensor) -> Tensor:
+    if is_sharded(tensor):  # to be drawn: the values do not matter
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    return tensor.detach().to("cpu", copy=True)
 
 
 def _uniform(weight: Tensor, generator: torch.Generator | None) -> Tensor:
     device = "cpu" if generator is None else generator.device
-    return torch.rand(weight.shape, generator=generator, device=device, dtype=torch.float64).to(weight.device)
+    share = torch.rand(weight.shape, generator=generator, device=device, dtype=torch.float64).to(weight.device)
+    return shard(share, weight, "sigma_share")

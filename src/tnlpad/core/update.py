@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tnlpad.core.parts import Parts
+from tnlpad.core.sharded import norms_over_ranks, pieces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ def _pulls(all_parts: Sequence[Parts], beta: Tensor, rule: Rule) -> tuple[list[l
     sigma_pulls: list[list[Tensor]] = [[] for _ in all_parts]
     gamma_pulls: list[list[Tensor]] = [[] for _ in all_parts]
     if rule.pull_sigma:
-        sigma_pulls = [list(torch._foreach_sub(parts.sigma, parts.anchor)) for parts in all_parts]
+        sigma_pulls = [parts.drift() for parts in all_parts]
         _scale_to_length_(all_parts, sigma_pulls, beta[0], rule)
     if rule.pull_gamma:
         gamma_pulls = [[gamma.clone() for gamma in parts.gamma] for parts in all_parts]
@@ -88,8 +89,8 @@ def _soft_threshold(all_parts: Sequence[Parts], beta: Tensor, rule: Rule) -> Non
 
 
 def norms(vectors: Sequence[Tensor], per_tensor: bool = False) -> Tensor:
-    """Return the norm over all tensors together (a scalar), or the norm of each."""
-    each = torch.stack(torch._foreach_norm(list(vectors)))
+    """Return the norm over all tensors together (a scalar), or the norm of each; over all ranks that share them."""
+    each = torch.stack(norms_over_ranks(torch._foreach_norm(pieces(vectors)), vectors))
     return each if per_tensor else torch.linalg.vector_norm(each)
 
 
@@ -101,15 +102,15 @@ def _per_group(all_parts: Sequence[Parts], values: Tensor) -> list[Tensor]:
 
 def _scale_(vectors: Sequence[Tensor], factor: Tensor) -> None:
     """Multiply all tensors by one factor, or each by its own."""
-    torch._foreach_mul_(list(vectors), factor if factor.ndim == 0 else list(factor.unbind()))
+    torch._foreach_mul_(pieces(vectors), factor if factor.ndim == 0 else list(factor.unbind()))
 
 
 def part_norms(all_parts: Sequence[Parts], base_state: Mapping[Tensor, Any]) -> dict[str, Tensor]:
     """Compute the norms of `Decomposition.norms`."""
     sigma = [tensor for parts in all_parts for tensor in parts.sigma]
     gamma = [tensor for parts in all_parts for tensor in parts.gamma]
-    anchor = [tensor for parts in all_parts for tensor in parts.anchor]
-    values = {"sigma": norms(sigma), "gamma": norms(gamma), "drift": norms(torch._foreach_sub(sigma, anchor))}
+    drift = [tensor for parts in all_parts for tensor in parts.drift()]
+    values = {"sigma": norms(sigma), "gamma": norms(gamma), "drift": norms(drift)}
     averages = [
         (1 - parts.group["momentum"]) * momentum
         for parts in all_parts

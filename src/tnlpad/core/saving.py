@@ -1,0 +1,91 @@
+"""Saving and loading of the base optimizer's state and of options, beside σ, γ and the anchor."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from tnlpad.core.parts import Group
+from tnlpad.core.sharded import shard
+
+
+def check_state(saved: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Raise if a saved state does not fit, before anything is loaded."""
+    if missing := {"state", "param_groups", "base", "decomposition"} - saved.keys():
+        keys = " and ".join(map(repr, sorted(missing)))
+        raise ValueError(
+            f"Not a state dict of Decomposition: the {'key' if len(missing) == 1 else 'keys'} {keys} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Load one that Decomposition.state_dict() returned."
+        )
+    bases = [state["decomposition"].get("base") for state in (saved, ours)]
+    if bases[0] != bases[1]:
+        raise ValueError(
+            f"The state was saved with base {bases[0]}, this optimizer has {bases[1]}. "
+            f"Build the optimizer with base={bases[0]}."
+        )
+    if lost := set(saved["decomposition"].get("base_state", "").split()) - set(state_names(saved["base"]).split()):
+        raise ValueError(
+            f"{' and '.join(sorted(lost))} of the base optimizer was saved, but not loaded: call prepare_to_load() "
+            "before torch.distributed.checkpoint.load()."
+        )
+    another = "It was saved for another model or another choice of decomposed parameters."
+    sizes = [[len(group["params"]) for group in state["param_groups"]] for state in (saved, ours)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"The saved groups have {sizes[0]} parameters, this optimizer's have {sizes[1]}. {another}")
+    for index in range(sum(sizes[1])):
+        shapes = [
+            {name: tuple(tensor.shape) for name, tensor in state["state"].get(index, {}).items()}
+            for state in (saved, ours)
+        ]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"Parameter {index} was saved with {shapes[0]}, this one has {shapes[1]}. {another}")
+
+
+def allocate_state(base: Optimizer) -> None:
+    """Create the state of a base optimizer by a step that changes no parameter: zero gradients, zero learning rate."""
+    groups = base.param_groups
+    leaves = [leaf for group in groups for leaf in group["params"]]
+    gradients, rates = [leaf.grad for leaf in leaves], [group["lr"] for group in groups]
+    try:
+        for leaf in leaves:
+            leaf.grad = torch.zeros_like(leaf)
+        for group in groups:
+            group["lr"] = group["lr"] * 0
+        base.step()
+    finally:
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            leaf.grad = gradient
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
+
+
+def state_names(saved: dict[str, Any]) -> str:
+    """Return the names of a base optimizer's state, such as "momentum_buffer"."""
+    return " ".join(sorted({name for values in saved["state"].values() for name in values}))
+
+
+def shard_state(saved: dict[str, Any], base: Optimizer) -> dict[str, Any]:
+    """Return a saved state of the base optimizer, with tensors of a parameter's shape sharded like the parameter."""
+    leaves = [leaf for group in base.param_groups for leaf in group["params"]]
+
+    def placed(value: Any, name: str, leaf: Tensor) -> Any:
+        follows = isinstance(value, Tensor) and value.shape == leaf.shape
+        return shard(value, leaf, name) if follows else value
+
+    state = {
+        index: {name: placed(value, name, leaves[index]) for name, value in values.items()}
+        for index, values in saved["state"].items()
+    }
+    return {**saved, "state": state}
+
+
+def load_options(group: Group, saved: Group) -> None:
+    """Copy a saved group's options into ours."""
+    for key in saved.keys() - {"params", "param_names"}:
+        # A learning rate that is a tensor may be part of a captured graph: change its value, not the object.
+        if isinstance(group.get(key), Tensor):
+            group[key].fill_(saved[key])
+        else:
+            group[key] = deepcopy(saved[key])

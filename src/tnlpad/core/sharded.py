@@ -1,0 +1,138 @@
+"""Weights that are sharded over ranks, as `torch.distributed.fsdp.fully_shard` (FSDP2) leaves them: `DTensor`s.
+
+σ, γ, the anchor and the state of the base optimizer are sharded like their weight. Our own arithmetic is elementwise,
+so it works on each rank's piece of a tensor; only norms are reduced over ranks. The base optimizer gets `DTensor`s, so
+that bases which are not elementwise are right as well. Unsharded tensors pass through every function here unchanged.
+"""
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING or torch.distributed.is_available():
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+    from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, distribute_tensor
+else:  # a build of torch without distributed training: nothing is an instance of these
+    DTensor, FSDPModule, FullyShardedDataParallel = (type(name, (), {}) for name in ("DTensor", "FSDP2", "FSDP1"))
+
+
+def is_sharded(tensor: object) -> bool:
+    """Return whether a tensor is divided among ranks."""
+    return isinstance(tensor, DTensor)
+
+
+def piece(tensor: Tensor) -> Tensor:
+    """Return this rank's piece of a sharded tensor, in the same memory."""
+    if not isinstance(tensor, DTensor):
+        return tensor
+    with torch.no_grad():
+        return tensor.to_local()
+
+
+def pieces(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return this rank's piece of every tensor."""
+    return [piece(tensor) for tensor in tensors]
+
+
+def from_pieces(own: Iterable[Tensor], like: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tensors of which every rank holds its piece, sharded like others."""
+    return [_from_piece(part, other) for part, other in zip(own, like, strict=True)]
+
+
+def _from_piece(own: Tensor, like: Tensor) -> Tensor:
+    if not isinstance(like, DTensor):
+        return own
+    return DTensor.from_local(
+        own, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
+    )
+
+
+def shard(value: Tensor, like: Tensor, name: str) -> Tensor:
+    """Return a value sharded like another tensor.
+
+    A full tensor must be the same on every rank: each takes its piece, and nothing is sent.
+
+    Args:
+        value: A full tensor, or one that is sharded over the same ranks.
+        like: The tensor to follow.
+        name: Name of the value, for messages.
+    """
+    if not isinstance(like, DTensor):
+        if isinstance(value, DTensor):
+            raise ValueError(
+                f"{name} is sharded, but its weight is not: save with full_state_dict() to load without shards."
+            )
+        return value
+    if not isinstance(value, DTensor):
+        return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
+    if value.device_mesh != like.device_mesh:
+        raise ValueError(
+            f"{name} is sharded over {value.device_mesh}, its weight over {like.device_mesh}: load a full state dict, "
+            "or let torch.distributed.checkpoint load the shards."
+        )
+    return value.redistribute(placements=like.placements)
+
+
+def norms_over_ranks(norms: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the norm of every whole tensor from the norms of this rank's pieces, with one reduction per layout."""
+    whole = list(norms)
+    layouts: dict[tuple[DeviceMesh, tuple[Placement, ...]], list[int]] = {}
+    for index, tensor in enumerate(tensors):
+        if isinstance(tensor, DTensor):
+            layouts.setdefault((tensor.device_mesh, tensor.placements), []).append(index)
+    for (mesh, placements), indices in layouts.items():
+        squares = torch.stack([norms[k] for k in indices]).square()
+        # Ranks that hold copies of the same piece must not be counted twice.
+        summed_over = [Replicate() if placement.is_replicate() else Partial() for placement in placements]
+        total = DTensor.from_local(squares, mesh, summed_over, run_check=False).full_tensor()
+        for k, norm in zip(indices, total.sqrt().to(squares.device).unbind(), strict=True):
+            whole[k] = norm
+    return whole
+
+
+def fsdp_modules(model: nn.Module) -> list["FSDPModule"]:
+    """Return the modules on which `fully_shard` was called, with their parameters back in shards."""
+    for module in model.modules():
+        if isinstance(module, FullyShardedDataParallel):
+            raise ValueError(
+                "FullyShardedDataParallel flattens weights and cannot be decomposed: shard the model with "
+                "torch.distributed.fsdp.fully_shard instead."
+            )
+    found: list[FSDPModule] = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    reshard(found)
+    return found
+
+
+def reshard(modules: Iterable["FSDPModule"]) -> None:
+    """Drop gathered weights, which FSDP keeps after a forward pass and would use again although shards changed."""
+    for module in modules:
+        module.reshard()
+
+
+@torch.no_grad()
+def gather(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a state dict with full tensors in CPU memory on rank 0, and an empty dict on the other ranks.
+
+    Every rank must call it. Tensors are gathered one after the other, so that a rank holds one at a time.
+    """
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    keep = not distributed or torch.distributed.get_rank() == 0
+    copied = _gather(state, keep, {})
+    return copied if keep else {}
+
+
+def _gather(value: Any, keep: bool, done: dict[int, Tensor]) -> Any:
+    if isinstance(value, dict):
+        return {key: _gather(each, keep, done) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_gather(each, keep, done) for each in value]
+    if not isinstance(value, Tensor):
+        return deepcopy(value)
+    if id(value) not in done:  # tied weights stay tied
+        full = value.full_tensor() if isinstance(value, DTensor) else value
+        done[id(value)] = full.detach().to("cpu", copy=True) if keep else torch.empty(0)
+    return done[id(value)]

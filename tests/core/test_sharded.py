@@ -1,0 +1,71 @@
+"""Two ranks that share the weights (FSDP2) must train exactly as one process that holds them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.core.sharded_ranks import CASES, HALF, WHOLE, build, network, train
+
+ROOT = Path(__file__).parents[2]
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """Save a state of one process, launch the two ranks, and return the folder of what they wrote."""
+    folder = tmp_path_factory.mktemp("ranks")
+    model = network()
+    optimizer = build(model)
+    train(model, optimizer, 0, HALF)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, folder / "one.pt")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "tests.core.sharded_ranks", str(folder)]
+    # Twice if need be: between finding a free port and using it, another test may take it. The numbers get no retry.
+    for _ in range(2):
+        done = subprocess.run(command, cwd=ROOT, timeout=300, capture_output=True, text=True)
+        if done.returncode == 0 or "EADDRINUSE" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(ranks):
+    return torch.load(ranks / "results.pt")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sharded_training_is_that_of_one_process(results, case):
+    two = results["cases"][case]
+    model = network()
+    optimizer = build(model, case)
+    torch.testing.assert_close(two["answers"], train(model, optimizer), **CLOSE)
+    torch.testing.assert_close(two["norms"], optimizer.norms(), **CLOSE)
+    assert two["norms"]["gamma"] > 0
+    torch.testing.assert_close(two["sigma"], dict(optimizer.sigma_state_dict(model)), **CLOSE)
+    assert all(type(tensor) is torch.Tensor for tensor in two["sigma"].values())
+    network(seed=5).load_state_dict(two["sigma"])
+    ours = optimizer.state_dict()
+    assert two["state"].keys() == ours.keys()
+    torch.testing.assert_close(two["state"]["state"], ours["state"], **CLOSE)
+    torch.testing.assert_close(two["state"]["base"]["state"], ours["base"]["state"], **CLOSE)
+
+
+@pytest.mark.parametrize("saved", ["two.pt", "one.pt", "shards"])
+def test_two_ranks_resume_to_the_same_numbers(results, saved):
+    """From a file that two ranks gathered, one that an unsharded process wrote, and a sharded checkpoint."""
+    torch.testing.assert_close(results["resumed"][saved], results["cases"]["sgd"]["sigma"], **CLOSE)
+
+
+def test_one_process_resumes_what_two_ranks_saved(ranks, results):
+    saved = torch.load(ranks / "two.pt")
+    model = network(seed=5)
+    optimizer = build(model)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    train(model, optimizer, HALF, WHOLE)
+    expected = results["cases"]["sgd"]["sigma"]
+    torch.testing.assert_close(dict(optimizer.sigma_state_dict(model)), expected, **CLOSE)
