@@ -174,12 +174,11 @@ def check_guards() -> None:
 def check_given_parts() -> None:
     """Full tensors of σ and γ are taken by every rank in its share."""
     whole = network()
-    (decomposed, _) = parameter_groups(whole)
+    decomposed = parameter_groups(whole)[0]
     model = sharded(network())
     groups = parameter_groups(model)
-    groups[0] |= {
-        name: [w.detach() * scale for w in decomposed["params"]] for name, scale in (("sigma", 2), ("gamma", 1))
-    }
+    groups[0]["sigma"] = [2 * weight.detach() for weight in decomposed["params"]]
+    groups[0]["gamma"] = [weight.detach() for weight in decomposed["params"]]
     Decomposition(groups, torch.optim.SGD, lr=0.1)
     for ours, theirs in zip(groups[0]["params"], decomposed["params"], strict=True):
         torch.testing.assert_close(ours.full_tensor(), 3 * theirs)
