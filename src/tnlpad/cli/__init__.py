@@ -22,6 +22,7 @@ from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
 from tnlpad.cli.export import export
 from tnlpad.cli.noise import noise
+from tnlpad.cli.output import fail
 from tnlpad.cli.predict import predict
 from tnlpad.cli.report import report
 from tnlpad.cli.reproduce import reproduce
@@ -30,6 +31,7 @@ from tnlpad.cli.runs import runs
 from tnlpad.cli.suspects import suspects
 from tnlpad.cli.train import train
 from tnlpad.cli.tune import tune
+from tnlpad.ranks.launch import launched_count
 
 app = typer.Typer(
     name="tnlpad",
@@ -47,13 +49,24 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+RANKED_VERBS = ("train",)
+
+
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Train classifiers on data whose labels are partly wrong, and find the wrong labels."""
+    if launched_count() > 1 and context.invoked_subcommand not in RANKED_VERBS:
+        fail(
+            f"torchrun started {launched_count()} processes, and each would do all of `tnlpad "
+            f"{context.invoked_subcommand}`. Only `tnlpad train` shares its work among them: start this one without "
+            "torchrun.",
+            code=2,
+        )
 
 
 VERBS: dict[str, tuple[Callable[..., None], ...]] = {

@@ -10,16 +10,28 @@ from typing import Any, NoReturn
 
 import typer
 
+from tnlpad.ranks.launch import launched_rank
+
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Print an error on stderr and exit: 1 failed at run time, 2 wrong usage, 3 bad data."""
-    typer.echo(f"Error: {message}", err=True)
+    if launched_rank() == 0:
+        typer.echo(f"Error: {message}", err=True)
     raise typer.Exit(code)
 
 
+def fail_on_any_rank(message: str, error: BaseException, code: int = 1) -> NoReturn:
+    """Print an error that may concern this process alone, such as a file that it cannot read, and exit."""
+    from tnlpad.ranks.group import OF_FIRST
+
+    if launched_rank() > 0 and OF_FIRST not in getattr(error, "__notes__", ()):
+        typer.echo(f"Error on rank {launched_rank()}: {message}", err=True)
+    fail(message, code)
+
+
 def say(message: str, quiet: bool = False) -> None:
-    """Print a message on stderr, unless `quiet`."""
-    if not quiet:
+    """Print a message on stderr, unless `quiet`. Of several ranks, rank 0 prints it."""
+    if not quiet and launched_rank() == 0:
         typer.echo(message, err=True)
 
 
@@ -95,7 +107,7 @@ def exit_codes() -> Iterator[None]:
     try:
         yield
     except (DataError, NoiseDataError, RecordError) as error:
-        fail(str(error), code=3)
+        fail_on_any_rank(str(error), error, code=3)
     except ValueError as error:
         fail(str(error), code=2)
 
@@ -109,14 +121,18 @@ def ending_early(*, kept: str, kept_of_interrupted: str = "", if_diverged: str =
         kept_of_interrupted: The subject after Ctrl-C, if it is another one.
         if_diverged: Advice to append to the error of a diverged run.
     """
+    from tnlpad.ranks.group import RankLost
     from tnlpad.training.loop import Diverged
 
     try:
         yield
     except Diverged as error:
         fail(f"{error}{if_diverged}")
+    except RankLost as error:
+        fail(str(error))
     except OSError as error:
-        fail(f"{error}. {kept} kept: free the disk or check the folder, then run the command again.")
+        advice = f"{kept} kept: free the disk or check the folder, then run the command again."
+        fail_on_any_rank(f"{error}. {advice}", error)
     except KeyboardInterrupt:
         say(f"Interrupted. {kept_of_interrupted or kept} kept. Run the command again to resume.")
         raise typer.Exit(130) from None

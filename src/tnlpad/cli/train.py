@@ -47,6 +47,7 @@ from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data
 from tnlpad.cli.progress import run_progress
 from tnlpad.cli.summary import plan, print_settings, print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
+from tnlpad.ranks.launch import launched_count, launched_rank
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
@@ -126,6 +127,15 @@ def train(
             show_default=False,
         ),
     ] = 0.0,
+    rank_timeout: Annotated[
+        float,
+        resuming_option(
+            metavar="SECONDS",
+            min=1,
+            help="Seconds without an answer after which another process of torchrun is taken for lost (default: 600).",
+            show_default=False,
+        ),
+    ] = 600.0,
     tensorboard: Annotated[bool, output_option("--tensorboard", help="Also write TensorBoard files.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -142,8 +152,12 @@ def train(
     tnlpad train photos
 
     tnlpad train digits --noise symmetric:0.4 --epochs 20
+
+    torchrun --nproc-per-node 8 -m tnlpad train photos
     """
     say("Loading torch.", quiet)
+    first = launched_rank() == 0  # of several processes, rank 0 shows and writes everything
+    quiet = quiet or not first
     from tnlpad.runs.config import unused_gpu
     from tnlpad.runs.recipes import scoring_interval
     from tnlpad.runs.run import run, run_folder
@@ -190,18 +204,19 @@ def train(
         say(f"Note: all milestones come after epoch {chosen.epochs}: the learning rate never decays. {advice}", quiet)
     place = run_folder(chosen, out, own)
     _report_changed_data(place, own, resume, quiet)
-    if resume:
+    if resume and first:
         _require_begun(place)
     keep_scores = own is not None if scores is None else scores  # scoring costs extra passes over the data
 
-    say(f"{place.path.name} on {where}", quiet)
+    ranks = f" on {launched_count()} ranks" if launched_count() > 1 else ""
+    say(f"{place.path.name} on {where}{ranks}", quiet)
     if (unused := unused_gpu(where)) is not None:
         say(unused, quiet)
     with (
         used_folder(out, "--out") as folder,
         exit_codes(),
         ending_early(kept="The last checkpoint, if there is one yet, is"),
-        tensorboard_log(tensorboard, place.path) as log,
+        tensorboard_log(tensorboard and first, place.path) as log,
         run_progress(chosen.epochs, quiet) as progress,
     ):
 
@@ -221,12 +236,15 @@ def train(
             engine=engine,
             checkpoint_every_seconds=checkpoint_every,
             scoring_interval=scoring_interval(chosen.epochs) if keep_scores else None,
+            rank_timeout=rank_timeout,
             reporter=progress.reporter,
             on_prepared=lambda *_: progress.reporter.say(plan(chosen)),
             on_step=progress.on_step,
             on_epoch=on_epoch,
         )
 
+    if not first:
+        return
     if as_json:
         print_json(finished.summary())
     else:

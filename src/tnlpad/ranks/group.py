@@ -12,6 +12,7 @@ shares may differ in size, and logits are few.
 Without a launcher there is one rank, and nothing here does anything.
 """
 
+import inspect
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -29,7 +30,14 @@ from tnlpad.ranks.launch import launched_count, local_count, local_rank
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 600.0  # without an answer, a rank is taken for lost
 WAIT_FOR_FIRST = timedelta(days=7)  # while rank 0 prepares data or writes, which may take any time
+# Buffers are equal without being sent: BatchNorm uses statistics of the whole batch. The option was renamed.
+BUFFERS_STAY: dict[str, Any] = {"broadcast_buffers": False}
+if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
+    BUFFERS_STAY = {"forward_sync_buffers": False}
 ANSWER_SECONDS = 10.0  # that a rank has to show that it is still there
+
+
+OF_FIRST = "raised on rank 0"
 
 
 class RankLost(Exception):
@@ -182,8 +190,7 @@ def synchronised(network: nn.Module) -> nn.Module:
     if _group is None or not (torch.is_grad_enabled() and network.training):
         return network
     if network not in _group.wrapped:
-        # Buffers are equal without being sent: BatchNorm uses statistics of the whole batch.
-        _group.wrapped[network] = DistributedDataParallel(network, broadcast_buffers=False)
+        _group.wrapped[network] = DistributedDataParallel(network, **BUFFERS_STAY)
     return _group.wrapped[network]
 
 
@@ -245,6 +252,7 @@ def on_first(function: Callable[[], Result]) -> Result:
     if failed is not None:
         raise failed
     if answer[1] is not None:
+        answer[1].add_note(OF_FIRST)
         raise answer[1]
     result: Result = answer[0]
     return result

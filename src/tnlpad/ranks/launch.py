@@ -5,7 +5,9 @@ import os
 
 def launched_count() -> int:
     """Return the number of processes (ranks) that were started together; 1 without a launcher."""
-    return _number("WORLD_SIZE", 1)
+    # A stray WORLD_SIZE, as in some cluster's environment, is no launcher.
+    launched = all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+    return _number("WORLD_SIZE", 1) if launched else 1
 
 
 def launched_rank() -> int:

@@ -1,0 +1,74 @@
+"""Shares of a batch, and errors that concern several ranks."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import distributed, nn
+
+from tnlpad.methods.forward import forward
+from tnlpad.ranks import group
+from tnlpad.ranks.launch import launched_count, launched_rank, local_rank
+from tnlpad.runs.config import configure
+from tnlpad.runs.run import run
+
+
+def pretend(monkeypatch, rank, count):
+    monkeypatch.setattr(group, "_group", SimpleNamespace(rank=rank, count=count, batch_size=None, divided=False))
+
+
+@pytest.mark.parametrize(("total", "count"), [(64, 2), (65, 2), (101, 3), (7, 8), (8, 8), (1, 2), (3, 3)])
+def test_shares_cover_a_batch_in_order(monkeypatch, total, count):
+    rows = list(range(total))
+    shares = []
+    for rank in range(count):
+        pretend(monkeypatch, rank, count)
+        shares.append(rows[group.share(total)])
+    if total < count:
+        assert shares == [rows] * count
+    else:
+        assert [row for share in shares for row in share] == rows
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_alone_a_rank_takes_all(monkeypatch):
+    pretend(monkeypatch, 1, 2)
+    with group.alone():
+        assert group.share(10) == slice(0, 10)
+        assert group.count() == 1
+    assert group.share(10) == slice(5, 10)
+
+
+def test_a_process_without_a_launcher_is_the_only_rank(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"WORLD_SIZE": "8", "SLURM_PROCID": "3"})
+    assert (launched_count(), launched_rank(), local_rank()) == (1, 0, 0)
+    launched = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    monkeypatch.setattr(os, "environ", launched)
+    assert (launched_count(), launched_rank(), local_rank()) == (8, 3, 1)
+
+
+def test_a_pass_outside_a_step_needs_its_size(monkeypatch):
+    pretend(monkeypatch, 0, 2)
+    with pytest.raises(RuntimeError, match="size of its batch"):
+        forward(nn.Linear(2, 2), torch.zeros(3, 2))
+
+
+def test_more_ranks_than_samples_in_a_batch_are_refused(monkeypatch, tmp_path):
+    pretend(monkeypatch, 0, 8)
+    monkeypatch.setattr(group, "from_each", lambda value: [value])
+    monkeypatch.setattr(group, "on_first", lambda function: function())
+    with pytest.raises(ValueError, match=r"batch_size=4 on 8 ranks.*at most 4"):
+        run(configure("digits", settings={"batch_size": 4}), tmp_path)
+
+
+def test_ranks_that_disagree_are_named(monkeypatch):
+    monkeypatch.setattr(group, "from_each", lambda value: ["a", "a", "b"])
+    with pytest.raises(ValueError, match=r"Rank 2 has another configuration than rank 0 \(b and a\)"):
+        group.require_same("a", "configuration")
+
+
+def test_only_errors_of_communication_are_taken_for_a_lost_rank():
+    assert group._of_communication(RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer"))
+    assert group._of_communication(distributed.DistBackendError("NCCL error"))
+    assert not group._of_communication(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
