@@ -18,6 +18,7 @@ ImagesAt = Callable[["Tensor"], "Tensor"]  # indices into a dataset -> its image
 Labels = NDArray[np.int64]
 Index = NDArray[np.int64]
 Transition = NDArray[np.float64]
+ImageSource = str | bytes | NDArray[np.uint8]  # path of an image, its content, or resized pixels with 3 channels
 ProtocolName = Literal["paper", "authors"]  # whose choices to follow where the paper and its authors' code differ
 
 
@@ -47,16 +48,31 @@ class RawDataset:
     class_names: tuple[str, ...]
 
 
+class ImageStore(Protocol):
+    """Images on disk by number, to be read in any order and by several threads."""
+
+    def read(self, place: int) -> ImageSource:
+        """Return an image; raise DataError if it is not there any more."""
+
+    def where(self, place: int) -> str:
+        """Name the place of an image, for messages."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageFiles:
     """Images on disk, one path per sample, with labels.
 
-    `paths` may be any sequence, such as `tnlpad.data.paths.PathList`, which keeps a million of them in little memory.
+    Args:
+        paths: Any sequence, such as `tnlpad.data.paths.PathList`, which keeps a million of them in little memory.
+        labels: One per sample.
+        class_names: By label.
+        store: Where the images are, by sample (default: in the files at `paths`).
     """
 
     paths: Sequence[str]
     labels: Labels
     class_names: tuple[str, ...]
+    store: ImageStore | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

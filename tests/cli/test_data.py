@@ -11,6 +11,7 @@ import tnlpad.data.fetch
 import tnlpad.data.verify
 from tests.data.local_server import serving
 from tests.data.small_data import tiny_mnist, write_idx
+from tests.runs.file_trees import write_food101
 from tnlpad.cli import app
 
 
@@ -199,3 +200,38 @@ def test_an_unknown_entry_of_the_cache(cached):
     assert result.exit_code == 2
     assert "dinov2 is not in the cache" in unboxed(result.stderr)
     assert len(list(cached.iterdir())) == 2
+
+
+def test_prepare_a_published_dataset_for_training_elsewhere(tmp_path):
+    root = write_food101(tmp_path / "data")
+    words = ["prepare", "food101", "--root", root, "--out", tmp_path / "ready", "--resize", 9]
+    result = invoke(*words)
+    assert (result.exit_code, "48 images are in" in result.stdout) == (0, True), result.output
+    document = json.loads(invoke(*words, "--json").stdout)
+    assert document["folder"] == str(tmp_path / "ready" / "food-101" / "prepared-9")
+    assert (document["images"], document["found"], document["resize"]) == (48, 48, 9)
+    assert invoke("check", "food101", "--root", tmp_path / "ready").exit_code == 0
+
+
+def test_prepare_a_folder_of_images(tmp_path):
+    root = write_food101(tmp_path) / "food-101" / "images"
+    result = invoke("prepare", root, "--resize", 9)
+    assert (result.exit_code, (root.parent / "images.prepared-9" / "manifest.json").is_file()) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["mnist"], 2, "mnist is kept in memory"),
+        (["food10"], 2, "Did you mean food101"),
+        (["{root}", "--resize", 9], 3, "has one class"),
+        (["{root}"], 2, "--resize"),
+        (["food101", "--root", "{root}/none"], 3, "is not in"),
+        (["food101", "--root", "{root}", "--resize", 0], 2, "--resize"),
+        (["food101", "--root", "{root}", "--out", "{root}/food-101/meta/train.txt"], 1, "train.txt"),
+    ],
+)
+def test_what_cannot_be_prepared(tmp_path, words, code, said):
+    root = write_food101(tmp_path)
+    result = invoke("prepare", *(str(word).format(root=root) for word in words))
+    assert (result.exit_code, said in unboxed(result.stderr)) == (code, True), result.output

@@ -1,4 +1,5 @@
 import os
+import shutil
 import zipfile
 
 import numpy as np
@@ -6,8 +7,10 @@ import pytest
 from PIL import Image
 
 from tests.data.small_data import shared_file
+from tests.data.storages import shards_of
 from tnlpad.data import CATALOGUE, FetchError, check, get, load, status
 from tnlpad.data.photographs import read_food101
+from tnlpad.data.prepare_dataset import prepare_published
 from tnlpad.errors import DataError
 
 CLOTHING1M = CATALOGUE["clothing1m"].class_names
@@ -217,6 +220,33 @@ def test_check_finds_missing_and_corrupt_images(clothing):
     assert "clean_val_key_list.txt is missing, the list of the validation images" in problems[0]
     assert "12.jpg is missing, and clean_test_key_list.txt lists it" in problems[1]
     assert "3.jpg is not a readable image" in problems[2]
+
+
+def test_check_reads_shards_and_the_checksums_of_prepared_pixels(clothing, tmp_path):
+    folder = clothing / "clothing1m"
+    shards_of(folder, folder / "shards")
+    shutil.rmtree(folder / "images")
+    assert check("clothing1m", clothing).verified == ["10 images can be decoded"]
+    prepare_published("clothing1m", clothing, None, resize=5)
+    assert check("clothing1m", clothing).verified == ["prepared-5: sha256 of 1 parts", "10 images can be decoded"]
+    shard = folder / "shards" / "000000.tar"
+    shard.write_bytes(shard.read_bytes().replace(b"\xff\xd8", b"\0\0", 1))
+    (problem,) = check("clothing1m", clothing).problems
+    assert "000000.tar, member images/0/0.jpg is not a readable image" in problem
+    shutil.rmtree(folder / "shards")
+    assert check("clothing1m", clothing).ok  # the pixels are all there is
+    (folder / "prepared-5" / "names.txt").write_text("images/0/0.jpg")
+    assert "names.txt has sha256" in check("clothing1m", clothing).problems[0]
+
+
+def test_images_that_a_list_names_must_be_in_the_shards(clothing):
+    folder = clothing / "clothing1m"
+    shards_of(folder, folder / "shards")
+    append(clothing, "clean_val_key_list.txt", "images/1/99.jpg")
+    append(clothing, "clean_label_kv.txt", "images/1/99.jpg 3")
+    with pytest.raises(DataError, match=r"shards has no image 'images/1/99\.jpg', and the lists name it"):
+        load("clothing1m", clothing, "validation")
+    assert len(load("clothing1m", clothing).paths) == 6
 
 
 def test_many_missing_images_are_counted_not_listed(clothing):

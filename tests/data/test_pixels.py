@@ -5,6 +5,7 @@ from PIL import Image
 from tests.data.own_files import bomb, picture, save
 from tests.data.small_data import Recorder
 from tnlpad.data.pixels import open_pixels, probe, undecodable
+from tnlpad.data.storage import FileImages
 from tnlpad.errors import DataError
 
 
@@ -106,7 +107,7 @@ def test_only_what_cannot_be_decoded_is_named_in_the_order_given(tmp_path):
     half.write_bytes(good.read_bytes()[:60])
     paths = [str(path) for path in (half, good, bomb(tmp_path / "bomb.png"), tmp_path / "nowhere.png")]
     recorder = Recorder()
-    found = dict(undecodable(paths, reporter=recorder))
+    found = dict(undecodable([(FileImages(paths), place) for place in range(len(paths))], reporter=recorder))
     assert list(found) == [paths[0], paths[2], paths[3]]
     assert all(found.values())
     assert recorder.steps == [("Decoding images", 4, 4)]

@@ -220,6 +220,31 @@ def test_bad_arguments_are_named(files, options, message):
         stream(files, **options)
 
 
+# Several ranks
+
+
+@pytest.mark.parametrize(("rank", "rows"), [(0, slice(0, 3)), (1, slice(3, 6))])
+def test_a_rank_decodes_its_share_of_a_batch_and_knows_the_rest(files, monkeypatch, rank, rows):
+    whole = list(trained(files, drop_last=True))
+    decoded = []
+    monkeypatch.setattr("tnlpad.data.stream.decode", lambda path, *rest: decoded.append(path) or decode(path, *rest))
+    monkeypatch.setattr(
+        "tnlpad.data.stream.group.share", lambda total: slice(rank * total // 2, (rank + 1) * total // 2)
+    )
+    for batch, expected in zip(trained(files, drop_last=True, workers=2), whole, strict=True):
+        assert torch.equal(batch.index, expected.index)
+        assert torch.equal(batch.labels, expected.labels)
+        assert torch.equal(batch.images, expected.images[rows])
+    assert len(decoded) == 9
+
+
+def test_ranks_of_a_machine_share_the_memory_of_the_cache(files, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    images = images_of(files, cache_bytes=10 * 3 * 20 * 20)
+    images(torch.arange(20))
+    assert len(images.cache) == 5
+
+
 # Images by index
 
 

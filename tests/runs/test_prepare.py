@@ -73,7 +73,7 @@ def test_what_instance_noise_sees(inputs):
 def cifar(monkeypatch):
     """All of CIFAR's labels, with images of a pixel."""
 
-    def load_small(name, root, part):
+    def load_small(name, root, part, resize=None):
         classes, size = {"cifar10": 10, "cifar100": 100}[name], 50_000 if part == "train" else 10_000
         images = np.zeros((size, 3, 1, 1), dtype=np.uint8)
         return RawDataset(images=images, labels=np.arange(size) % classes, class_names=tuple(map(str, range(classes))))
@@ -291,8 +291,8 @@ def test_clothing1m_can_be_validated_on_the_clean_set_published_for_it(clothing,
     assert validation.labels.tolist() == [number % 14 for number in CLOTHING_LISTS["clean_val"]]
     published = load("clothing1m", clothing, "validation")
     other = prepare_sets(small(dataset="clothing1m"), prepare_data(small(dataset="clothing1m"), clothing, CPU), CPU)
-    assert list(validation.images_at.paths) == list(published.paths)
-    assert list(other.validation.images_at.paths) == list(data.train.paths)
+    assert list(validation.images_at.images.store.paths) == list(published.paths)
+    assert list(other.validation.images_at.images.store.paths) == list(data.train.paths)
     summary = run(config, tmp_path / "runs", root=clothing).summary()
     assert summary["selection"] == "first epoch of the highest clean validation accuracy"
 

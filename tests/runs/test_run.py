@@ -220,7 +220,7 @@ def test_the_model_is_the_judged_network_of_the_chosen_epoch(method, tmp_path):
 def test_the_test_set_never_chooses(tmp_path, monkeypatch):
     honest = run(small(), tmp_path / "a")
 
-    def shuffled(name, root, split):
+    def shuffled(name, root, split, resize=None):
         dataset = load(name, root, split)
         if split == "test":
             dataset.labels[:] = np.random.default_rng(0).permutation(dataset.labels)

@@ -1,6 +1,7 @@
 """Runs on images that stay in files, by the ordinary path."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.data.small_data import real_root
+from tests.data.storages import shards_of
 from tests.methods.problems import EARLY
 from tests.runs.file_trees import CLASSES, CPU, TEST, small, write_food101
 from tests.runs.test_run import Stop, content, how_it_ended, stop_after
 from tnlpad.cli import app
 from tnlpad.data import load
+from tnlpad.data.photographs import list_files
+from tnlpad.data.prepare_dataset import prepare_published
 from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
 from tnlpad.records.store import RunFolder
@@ -66,7 +70,7 @@ def test_files_and_memory_give_the_same_numbers(tmp_path, monkeypatch):
     config = small(resize=8, flip=False)
     streamed = run(config, tmp_path / "streamed", root=root)
 
-    def in_memory(name, root, split):
+    def in_memory(name, root, split, resize=None):
         files = load(name, root, split)
         images = np.ascontiguousarray([decode(path, 8, 8) for path in files.paths])
         return RawDataset(images=images, labels=files.labels, class_names=files.class_names)
@@ -77,6 +81,27 @@ def test_files_and_memory_give_the_same_numbers(tmp_path, monkeypatch):
     (*other_records, other), *other_weights = content(held)
     assert (summary.pop("wrong_labels"), other.pop("wrong_labels")) == (None, 0.0)
     assert (other_records, other, other_weights) == (records, summary, weights)
+
+
+@pytest.mark.parametrize("dataset", ["food101", "clothing1m"])
+def test_shards_and_prepared_pixels_give_the_same_run(root, clothing, tmp_path, dataset):
+    """The images are nowhere else, and no configuration knows where they are."""
+    place, folder = (root, "food-101") if dataset == "food101" else (clothing, "clothing1m")
+    config = small(dataset=dataset, validation="clean" if dataset == "clothing1m" else "noisy")
+    expected = content(run(config, tmp_path / "files", root=place))
+    shards_of(place / folder, tmp_path / "tar" / folder / "shards")
+    for path in list_files(place / folder):
+        copy = tmp_path / "tar" / path.relative_to(place)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(path, copy)
+    assert content(run(config, tmp_path / "sharded", root=tmp_path / "tar")) == expected
+    prepared = prepare_published(dataset, tmp_path / "tar", tmp_path / "ready", resize=9)
+    assert prepared.folder == tmp_path / "ready" / folder / "prepared-9"
+    assert not list((tmp_path / "ready").rglob("*.jpg"))
+    assert content(run(config, tmp_path / "prepared", root=tmp_path / "ready")) == expected
+    (tmp_path / "ready" / folder / "prepared-9" / "manifest.json").unlink()
+    with pytest.raises(DataError, match=r"is missing|no such file"):
+        run(config, tmp_path / "unfinished", root=tmp_path / "ready")
 
 
 # Files that go missing or bad on the way

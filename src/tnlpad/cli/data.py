@@ -1,4 +1,4 @@
-"""`tnlpad data`: download, list and verify published datasets, and show or clear the cache of features."""
+"""`tnlpad data`: download, list, verify and prepare datasets, and show or clear the cache of features."""
 
 import os
 import sys
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.options import AsJson, Cache, Quiet, Root
+from tnlpad.cli.options import AsJson, Cache, Quiet, Root, data_option, output_option
 from tnlpad.cli.output import fail, print_json, say
 from tnlpad.cli.progress import progress_reporter
 
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import DatasetInfo
+    from tnlpad.data.prepare import Prepared
     from tnlpad.data.verify import Status
     from tnlpad.features.cache import CacheEntry
 
@@ -22,7 +23,7 @@ BAD_DATA = 3
 PIPE_WIDTH = 160  # characters; keeps paths in one piece
 
 data = typer.Typer(
-    no_args_is_help=True, help="Download, list and verify published datasets; show or clear the feature cache."
+    no_args_is_help=True, help="Download, list, verify and prepare datasets; show or clear the feature cache."
 )
 
 Name = Annotated[
@@ -94,6 +95,80 @@ def check(name: Name, root: Root = None, quiet: Quiet = False, as_json: AsJson =
         raise typer.Exit(BAD_DATA)
     if not as_json:
         typer.echo(f"{name}: nothing is wrong.")
+
+
+@data.command()
+def prepare(
+    source: Annotated[str, typer.Argument(metavar="DATA", help="food101, clothing1m, or your own folder of images.")],
+    out: Annotated[
+        Path | None,
+        output_option(
+            metavar="FOLDER",
+            help="Folder to write to; train a published dataset with --root FOLDER. (default: where the data are)",
+        ),
+    ] = None,
+    resize: Annotated[
+        int | None,
+        data_option(
+            metavar="N",
+            min=1,
+            help="Pixels of the shorter side: the setting `resize` of the run (default: the paper's).",
+        ),
+    ] = None,
+    root: Root = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Decode and resize the images of a large dataset once, for faster training.
+
+    Runs with the same `resize` then read pixels through a memory map instead
+    of decoding files, and give the same numbers. An interrupted command
+    resumes with the first part that is missing.
+
+    Examples:
+
+    tnlpad data prepare food101
+
+    tnlpad data prepare clothing1m --out /ssd/data
+
+    tnlpad data prepare photos --resize 73
+    """
+    from tnlpad.data.own.open import is_path
+    from tnlpad.data.prepare_dataset import PREPARABLE, prepare_own, prepare_published
+    from tnlpad.runs.recipes import DATASET_DEFAULTS
+
+    own = is_path(source)
+    if not own and _info(source).name not in PREPARABLE:
+        raise typer.BadParameter(f"{source} is kept in memory and need not be prepared.", param_hint="DATA")
+    if own and resize is None:
+        raise typer.BadParameter(
+            "give the `resize` of the run (see `tnlpad train DATA --settings`).", param_hint="--resize"
+        )
+    pixels = resize if resize is not None else DATASET_DEFAULTS[source]["resize"]
+    try:
+        with _exit_codes(), progress_reporter(quiet) as reporter:
+            if own:
+                prepared = prepare_own(Path(source), out, resize=pixels, reporter=reporter)
+            else:
+                prepared = prepare_published(source, _root(root), out, resize=pixels, reporter=reporter)
+    except KeyboardInterrupt:
+        say("Interrupted. Finished parts are kept: run the same command to resume.", quiet)
+        raise
+    except OSError as error:
+        fail(f"{error.filename or out or source}: {error.strerror or error}. Finished parts are kept: run it again.")
+    _print_prepared(source, prepared, as_json)
+
+
+def _print_prepared(source: str, prepared: "Prepared", as_json: bool) -> None:
+    manifest = prepared.manifest
+    size = sum(part.bytes for part in manifest.parts)
+    if as_json:
+        numbers = {"images": manifest.images, "resize": manifest.resize, "bytes": size, "found": prepared.found}
+        print_json({"data": source, "folder": str(prepared.folder), **numbers, "fingerprint": manifest.fingerprint})
+    elif prepared.found == manifest.images:
+        typer.echo(f"{manifest.images:,} images are already in {prepared.folder} ({size / 1e9:,.2f} GB).")
+    else:
+        typer.echo(f"{manifest.images:,} images are in {prepared.folder} ({size / 1e9:,.2f} GB).")
 
 
 @data.command()

@@ -25,18 +25,26 @@ IDX_MAX_DIMENSIONS = 4
 
 
 @overload
-def load(name: InMemory, root: Path | str | None = None, split: str = "train") -> RawDataset: ...
+def load(
+    name: InMemory, root: Path | str | None = None, split: str = "train", resize: int | None = None
+) -> RawDataset: ...
 
 
 @overload
-def load(name: OnDisk, root: Path | str | None = None, split: str = "train") -> ImageFiles: ...
+def load(
+    name: OnDisk, root: Path | str | None = None, split: str = "train", resize: int | None = None
+) -> ImageFiles: ...
 
 
 @overload
-def load(name: str, root: Path | str | None = None, split: str = "train") -> RawDataset | ImageFiles: ...
+def load(
+    name: str, root: Path | str | None = None, split: str = "train", resize: int | None = None
+) -> RawDataset | ImageFiles: ...
 
 
-def load(name: str, root: Path | str | None = None, split: str = "train") -> RawDataset | ImageFiles:
+def load(
+    name: str, root: Path | str | None = None, split: str = "train", resize: int | None = None
+) -> RawDataset | ImageFiles:
     """Load the images of a split with the labels as published.
 
     Food-101 and Clothing1M stay on disk and are returned as paths. CIFAR-N is returned with CIFAR's own, clean labels;
@@ -46,6 +54,8 @@ def load(name: str, root: Path | str | None = None, split: str = "train") -> Raw
         name: Name in the catalogue.
         root: Folder of all datasets (default: `default_root()`).
         split: `train` or `test`; Clothing1M also has `validation` and `clean_train`.
+        resize: Pixels of the shorter side to which images on disk will be resized. Those that were prepared for it
+            are used if there are any (default: none).
     """
     info = find(name)
     splits = tuple(CLOTHING1M_SPLITS) if name == "clothing1m" else ("train", "test")
@@ -55,7 +65,7 @@ def load(name: str, root: Path | str | None = None, split: str = "train") -> Raw
         return read_digits(split)
     if info.images_of:
         return load(info.images_of, root, split)
-    return read(info, Path(root) if root is not None else default_root(), split)
+    return read(info, Path(root) if root is not None else default_root(), split, resize)
 
 
 def human_labels(name: str, label_set: str, root: Path | str | None = None) -> NoisyLabels:
@@ -92,14 +102,14 @@ def read_human_labels(info: DatasetInfo, images_info: DatasetInfo, root: Path, l
     return noisy_labels(labels, label_set, on_disk=on_disk, where=path, num_classes=num_classes)
 
 
-def read(info: DatasetInfo, root: Path, split: str) -> RawDataset | ImageFiles:
+def read(info: DatasetInfo, root: Path, split: str, resize: int | None = None) -> RawDataset | ImageFiles:
     """Like `load`, for a catalogue entry: reads the first layout that is complete below the root."""
     layout = require_layout(info, root)
     folder = root / layout.folder
     if layout.format == "food101":
-        return read_food101(folder, split)
+        return read_food101(folder, split, resize)
     if layout.format == "clothing1m":
-        return read_clothing1m(folder, split)
+        return read_clothing1m(folder, split, resize)
     try:
         if layout.format == "idx":
             images, labels = _read_idx_pair(info, layout, root, split)

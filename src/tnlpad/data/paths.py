@@ -1,9 +1,10 @@
 """Paths of many files in little memory: one block of bytes and an offset for each, instead of a str object each."""
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Any, Self, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class PathList(Sequence[str]):
@@ -17,8 +18,16 @@ class PathList(Sequence[str]):
     def __init__(self, names: Sequence[bytes], *, prefix: str = "", suffix: str = "") -> None:
         self.content, self.prefix, self.suffix = b"".join(names), prefix, suffix
         # Offsets of four bytes suffice for lists below 4 GiB.
-        self.bounds = np.zeros(len(names) + 1, np.uint32 if len(self.content) < 2**32 else np.uint64)
+        kind = np.uint32 if len(self.content) < 2**32 else np.uint64
+        self.bounds: NDArray[np.unsignedinteger[Any]] = np.zeros(len(names) + 1, kind)
         np.cumsum(np.fromiter(map(len, names), self.bounds.dtype, len(names)), out=self.bounds[1:])
+
+    @classmethod
+    def of(cls, content: bytes, bounds: NDArray[np.unsignedinteger[Any]]) -> Self:
+        """Return a list from its content, and where each text begins, with the end of the last one."""
+        paths = cls(())
+        paths.content, paths.bounds = content, bounds
+        return paths
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -39,6 +48,10 @@ class PathList(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"<{len(self):,} paths below {self.prefix!r}>"
+
+    def names(self) -> Iterator[bytes]:
+        """Yield the parts that differ."""
+        return map(self.name, range(len(self)))
 
     def name(self, place: int) -> bytes:
         """Return the part of a text that differs."""

@@ -18,6 +18,7 @@ import numpy as np
 from tnlpad.data.catalogue import CATALOGUE
 from tnlpad.data.files import byte_lines, read_lines, readable
 from tnlpad.data.paths import PathList
+from tnlpad.data.storage import find_storage, stored
 from tnlpad.errors import DataError
 from tnlpad.types import ImageFiles, Labels
 
@@ -27,8 +28,11 @@ IMAGE_SUFFIX = ".jpg"
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png"}
 
 
-def read_food101(folder: Path, split: str) -> ImageFiles:
-    """Return the images of a split; raise DataError unless all lists and folders agree with each other."""
+def read_food101(folder: Path, split: str, resize: int | None = None) -> ImageFiles:
+    """Return the images of a split; raise DataError unless all lists and folders agree with each other.
+
+    Images are also found in a folder of shards, or prepared for this `resize`; see `storage`.
+    """
     classes = read_classes(folder)
     entries = {each: _entries(folder / "meta" / f"{each}.txt", classes) for each in FOOD101_SPLITS}
     shared = set(entries["train"]).intersection(entries["test"])
@@ -37,13 +41,17 @@ def read_food101(folder: Path, split: str) -> ImageFiles:
             f"{folder / 'meta'}: {min(shared)!r} is in train.txt and in test.txt{_and_more(len(shared), 'image')}. An "
             "image belongs to one split: restore the published lists."
         )
-    _require_files(folder / "images", classes, entries["train"] + entries["test"])
+    storage = find_storage(folder, resize)
+    if storage is None:
+        _require_files(folder / "images", classes, entries["train"] + entries["test"])
     label_of = {name: label for label, name in enumerate(classes)}
     chosen = entries[split]
+    names = [f"images/{entry}{IMAGE_SUFFIX}".encode() for entry in chosen]
     return ImageFiles(
-        paths=PathList([entry.encode() for entry in chosen], prefix=_below(folder / "images"), suffix=IMAGE_SUFFIX),
+        paths=PathList(names, prefix=_below(folder)),
         labels=np.array([label_of[entry.split("/")[0]] for entry in chosen], dtype=np.int64),
         class_names=tuple(classes),
+        store=None if storage is None else stored(storage, names),
     )
 
 
@@ -138,10 +146,11 @@ CLOTHING1M_SPLITS = {
 }
 
 
-def read_clothing1m(folder: Path, split: str) -> ImageFiles:
+def read_clothing1m(folder: Path, split: str, resize: int | None = None) -> ImageFiles:
     """Return a split: `train` with noisy labels; `clean_train`, `validation` and `test` with labels given by people.
 
-    The images need not exist, since checking a million paths is slow; `tnlpad data check clothing1m` does that.
+    The files need not exist, since checking a million paths is slow; `tnlpad data check clothing1m` does that. Images
+    are also found in a folder of shards, or prepared for this `resize`; see `storage`.
     """
     keys_file, labels_file, _ = CLOTHING1M_SPLITS[split]
     class_names = _class_names(folder / CLOTHING1M_CLASS_LIST)
@@ -154,7 +163,25 @@ def read_clothing1m(folder: Path, split: str) -> ImageFiles:
             f"{folder / labels_file} has no label for {key!r:.120} and {len(unlabelled) - 1:,} more of the "
             f"images in {keys_file}. Restore both files from the archive of annotations."
         )
-    return ImageFiles(paths=PathList(keys, prefix=_below(folder)), labels=labels, class_names=class_names)
+    storage = find_storage(folder, resize)
+    return ImageFiles(
+        paths=PathList(keys, prefix=_below(folder)),
+        labels=labels,
+        class_names=class_names,
+        store=None if storage is None else stored(storage, keys),
+    )
+
+
+def clothing1m_splits(folder: Path) -> list[str]:
+    """Return the splits whose list of images is there."""
+    return [split for split, (keys_file, _, _) in CLOTHING1M_SPLITS.items() if os.path.isfile(folder / keys_file)]
+
+
+def list_files(folder: Path) -> list[Path]:
+    """Return the files in the folder of a dataset that list its images, labels and classes."""
+    names = {name for keys, labels, _ in CLOTHING1M_SPLITS.values() for name in (keys, labels)}
+    names |= {CLOTHING1M_CLASS_LIST, FOOD101_CLASS_LIST, *(f"meta/{split}.txt" for split in FOOD101_SPLITS)}
+    return [folder / name for name in sorted(names) if os.path.isfile(folder / name)]
 
 
 def _below(folder: Path) -> str:

@@ -17,6 +17,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
+from tnlpad.types import ImageStore
 
 MAX_PIXELS = 1 << 26  # 64 megapixels; more in a dataset is a decompression bomb
 MAX_JPEG_PIXELS = 1 << 28  # of files that are decoded at a fraction of their size; a progressive one takes 3 bytes each
@@ -28,6 +29,7 @@ LUMA_SIDE, CHROMA_SIDE = 16, 4  # of the thumbnails that near duplicates are fou
 GRAY_MODES = {"1", "L", "LA", "La", "I", "F"}  # and the 16-bit ones
 TRANSPARENT_MODES = {"RGBA", "RGBa", "LA", "La", "PA"}
 Channels = Literal[1, 3]
+UNNAMED = "An image"  # in messages about content without a path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class ImageInfo:
 def probe(source: str | bytes) -> ImageInfo | str:
     """Decode an image given by its path or content, and describe it; return the reason if that fails."""
     try:
-        content = source if isinstance(source, bytes) else _content(source)
+        content = source if isinstance(source, bytes) else file_content(source)
         if not content:
             return "there are no bytes of an image" if isinstance(source, bytes) else "the file is empty"
         with _opened(content) as image:
@@ -74,26 +76,45 @@ def thumbnail(pixels: Image.Image) -> bytes:
     return b"".join(each.tobytes() for each in (luma, *coarse))
 
 
-def undecodable(paths: Sequence[str], *, reporter: Reporter = SILENT) -> Iterator[tuple[str, str]]:
-    """Yield the images that cannot be decoded, each with the reason, in order."""
-    for path, found in zip(paths, in_threads(probe, paths, "Decoding images", reporter), strict=True):
-        if isinstance(found, str):
-            yield path, found
+def undecodable(images: Sequence[tuple[ImageStore, int]], *, reporter: Reporter = SILENT) -> Iterator[tuple[str, str]]:
+    """Yield the place of each stored image that cannot be decoded, with the reason, in order."""
+
+    def reason(image: tuple[ImageStore, int]) -> str | None:
+        store, place = image
+        try:
+            source = store.read(place)
+        except DataError as error:
+            return str(error)
+        found = None if isinstance(source, np.ndarray) else probe(source)
+        return found if isinstance(found, str) else None
+
+    for (store, place), found in zip(images, in_threads(reason, images, "Decoding images", reporter), strict=True):
+        if found is not None:
+            yield store.where(place), found
 
 
 def open_pixels(source: str | bytes, draft: int, channels: Channels = 3) -> Image.Image:
     """Decode an image to upright RGB or gray; a JPEG larger than `draft` pixels at a fraction of its size."""
     try:
-        with _opened(source if isinstance(source, bytes) else _content(source)) as image:
+        with _opened(source if isinstance(source, bytes) else file_content(source)) as image:
             return _pixels(image, draft, channels)
     except Exception as error:  # decoders raise anything on damaged bytes
-        name = "An image" if isinstance(source, bytes) else source
+        name = UNNAMED if isinstance(source, bytes) else source
         raise DataError(
             f"{name}: cannot be read as an image ({_reason(error)}). Restore the file, or leave it out."
         ) from error
 
 
-def _content(path: str) -> bytes:
+def open_resized(source: str | bytes, resize: int, channels: Channels = 3) -> Image.Image:
+    """Decode an image like `open_pixels`, and resize its shorter side to `resize` pixels."""
+    pixels = open_pixels(source, resize, channels)
+    scale = resize / min(pixels.size)
+    width, height = (round(side * scale) for side in pixels.size)
+    return pixels.resize((width, height), Image.Resampling.BILINEAR)
+
+
+def file_content(path: str) -> bytes:
+    """Read an image file; raise DataError if it is not a regular one of a sensible size."""
     # Reading a pipe or a device would never end.
     if not os.path.isfile(path):
         raise DataError("it is not a regular file" if os.path.exists(path) else "there is no such file")

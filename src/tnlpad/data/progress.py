@@ -32,12 +32,21 @@ SILENT = Silent()
 
 
 def in_threads(
-    function: Callable[[Item], Result], items: Sequence[Item], task: str, reporter: Reporter
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    task: str,
+    reporter: Reporter,
+    *,
+    before: int = 0,
+    total: int | None = None,
 ) -> Iterator[Result]:
-    """Yield the function's result for each item, in order, and report progress after every group."""
+    """Yield the function's result for each item, in order, and report progress after every group.
+
+    Items that are a part of more work come after `before` others of `total`.
+    """
     # Threads suffice: image decoders release the interpreter's lock.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(items), GROUP_SIZE):
             group = items[start : start + GROUP_SIZE]
             yield from pool.map(function, group)
-            reporter.progress(task, start + len(group), len(items))
+            reporter.progress(task, before + start + len(group), len(items) if total is None else total)

@@ -22,8 +22,12 @@ from tnlpad.data.datasets import (
 from tnlpad.data.files import default_root, mismatch, present
 from tnlpad.data.photographs import CLOTHING1M_SPLITS, FOOD101_SPLITS, read_classes, read_clothing1m, read_food101
 from tnlpad.data.pixels import undecodable
+from tnlpad.data.prepared import open_prepared, prepared_name
 from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.data.shards import SHARDS_FOLDER, shard_files
+from tnlpad.data.storage import FileImages
 from tnlpad.errors import DataError
+from tnlpad.types import ImageFiles
 
 MAX_PROBLEMS_SHOWN = 5  # of one kind
 
@@ -191,7 +195,8 @@ def _check_cifar_n(info: DatasetInfo, layout: Layout, root: Path, report: CheckR
 
 def _check_food101(info: DatasetInfo, layout: Layout, root: Path, report: CheckReport, reporter: Reporter) -> None:
     folder = root / layout.folder
-    splits = {split: read_food101(folder, split) for split in FOOD101_SPLITS}
+    resize = _check_prepared(folder, report)
+    splits = {split: read_food101(folder, split, resize) for split in FOOD101_SPLITS}
     classes = splits["train"].class_names
     unknown = sorted(set(classes) - set(info.class_names))
     if unknown:
@@ -200,13 +205,13 @@ def _check_food101(info: DatasetInfo, layout: Layout, root: Path, report: CheckR
         report.notes.append(f"A subset: {len(classes)} of the {info.num_classes} classes.")
     for split, published in (("train", info.train_size), ("test", info.test_size)):
         _note_size(split, len(splits[split].paths), published, report)
-    paths = [path for files in splits.values() for path in files.paths]
-    _check_images(paths, report, reporter)
+    _check_images(list(splits.values()), report, reporter)
 
 
 def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, report: CheckReport, reporter: Reporter) -> None:
     folder = root / layout.folder
-    paths: list[str] = []
+    resize = _check_prepared(folder, report)
+    complete: list[ImageFiles] = []
     for split, (keys_file, _, published) in CLOTHING1M_SPLITS.items():
         if not os.path.isfile(folder / keys_file):
             report.problems.append(
@@ -214,13 +219,25 @@ def _check_clothing1m(info: DatasetInfo, layout: Layout, root: Path, report: Che
                 "that the authors give out with the images."
             )
             continue
-        files = read_clothing1m(folder, split)
+        files = read_clothing1m(folder, split, resize)
         _note_size(split, len(files.paths), published, report)
-        missing = [f"{path} is missing, and {keys_file} lists it." for path in files.paths if not os.path.isfile(path)]
-        report.add_problems(missing, "missing images")
-        if not missing:
-            paths += files.paths
-    _check_images(list(dict.fromkeys(paths)), report, reporter)
+        absent = [] if files.store is not None else [path for path in files.paths if not os.path.isfile(path)]
+        report.add_problems([f"{path} is missing, and {keys_file} lists it." for path in absent], "missing images")
+        if not absent:
+            complete.append(files)
+    _check_images(complete, report, reporter)
+
+
+def _check_prepared(folder: Path, report: CheckReport) -> int | None:
+    """Compare prepared pixels with their checksums; return their size if there are no other images."""
+    prepared = [each for path in sorted(folder.glob(prepared_name("*"))) if (each := open_prepared(path)) is not None]
+    for images in prepared:
+        problems = list(images.problems())
+        report.add_problems(problems, "damaged files")
+        if not problems:
+            report.verified.append(f"{images.folder.name}: sha256 of {len(images.manifest.parts):,} parts")
+    encoded = os.path.isdir(folder / "images") or shard_files(folder / SHARDS_FOLDER)
+    return None if encoded or not prepared else prepared[0].manifest.resize
 
 
 def _note_size(split: str, found: int, published: int, report: CheckReport) -> None:
@@ -230,14 +247,19 @@ def _note_size(split: str, found: int, published: int, report: CheckReport) -> N
         report.notes.append(f"{split}: {found:,} of the {published:,} images published.")
 
 
-def _check_images(paths: list[str], report: CheckReport, reporter: Reporter) -> None:
+def _check_images(splits: list[ImageFiles], report: CheckReport, reporter: Reporter) -> None:
+    """Decode every image once, unless its pixels are prepared."""
+    stores = {
+        path: (files.store or FileImages(files.paths), row) for files in splits for row, path in enumerate(files.paths)
+    }
+    found = list(undecodable(list(stores.values()), reporter=reporter))
     bad = [
-        f"{path} is not a readable image ({reason}). Get it again, or remove it from the lists."
-        for path, reason in undecodable(paths, reporter=reporter)
+        f"{where} is not a readable image ({reason}). Get it again, or remove it from the lists."
+        for where, reason in found
     ]
     report.add_problems(bad, "unreadable images")
     if not bad:
-        report.verified.append(f"{len(paths):,} images can be decoded")
+        report.verified.append(f"{len(stores):,} images can be decoded")
 
 
 _CHECKS: dict[str, Callable[[DatasetInfo, Layout, Path, CheckReport, Reporter], None]] = {

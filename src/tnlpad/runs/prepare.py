@@ -95,10 +95,10 @@ def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> 
     """Read a dataset of the catalogue, corrupt its labels and split it; noise and split depend only on the seed."""
     info = find(config.dataset)
     source = info.images_of or info.name
-    train_set, test_set = (load(source, root, part) for part in ("train", "test"))
+    train_set, test_set = (load(source, root, part, config.resize) for part in ("train", "test"))
     in_memory = isinstance(train_set, RawDataset)
     _require_size(config, info, len(train_set.labels))
-    published = load("clothing1m", root, "validation") if config.validation == "clean" else None
+    published = load("clothing1m", root, "validation", config.resize) if config.validation == "clean" else None
     noisy = _noisy_labels(config, source, train_set, root)
     return Data(
         normalisation=info.normalisation,

@@ -1,0 +1,117 @@
+"""Prepare the images of a published dataset or of a user's folder, at the place where runs look for them.
+
+- A published dataset: `OUT/food-101/prepared-128`, with copies of the lists of images and labels beside it. OUT is then
+  a root of datasets that needs no other files. By default it is the root that the images are in.
+- A user's folder `photos`: `OUT/photos.prepared-73`. Runs find it beside the folder, which is the default.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tnlpad.atomic_files import write_by_rename
+from tnlpad.data.catalogue import CATALOGUE, find
+from tnlpad.data.datasets import read, require_layout
+from tnlpad.data.files import default_root, readable
+from tnlpad.data.paths import PathList
+from tnlpad.data.photographs import FOOD101_SPLITS, clothing1m_splits, list_files
+from tnlpad.data.prepare import Prepared, prepare_images
+from tnlpad.data.prepared import prepared_name
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.data.storage import FileImages, find_storage, stored
+from tnlpad.errors import DataError
+from tnlpad.types import ImageFiles, ImageSource
+
+PREPARABLE = tuple(
+    name for name, info in CATALOGUE.items() if any(each.format in ("food101", "clothing1m") for each in info.layouts)
+)
+
+
+def prepare_published(
+    name: str, root: Path | None, out: Path | None, *, resize: int, reporter: Reporter = SILENT
+) -> Prepared:
+    """Prepare all images of a dataset that stays on disk.
+
+    Args:
+        name: Name in the catalogue.
+        root: Folder of all datasets (default: `default_root()`).
+        out: Root to write to (default: the same).
+        resize: Pixels of the shorter side.
+        reporter: Receives progress.
+    """
+    info, source = find(name), root if root is not None else default_root()
+    if name not in PREPARABLE:
+        raise ValueError(f"{name!r}: it is kept in memory and need not be prepared, unlike {' and '.join(PREPARABLE)}.")
+    layout = require_layout(info, source)
+    folder, target = source / layout.folder, (out if out is not None else source) / layout.folder
+    splits = FOOD101_SPLITS if layout.format == "food101" else clothing1m_splits(folder)
+    names = _all_names([read(info, source, split) for split in splits])
+    storage = find_storage(folder, None, reporter)
+    paths = PathList(names, prefix=os.path.join(folder, ""))
+    images = FileImages(paths) if storage is None else stored(storage, names)
+    target.mkdir(parents=True, exist_ok=True)
+    if not os.path.samefile(folder, target):
+        _copy_lists(folder, target)
+    place = target / prepared_name(resize)
+    return prepare_images(names, images, place, resize=resize, source=name, reporter=reporter)
+
+
+def _all_names(parts: Sequence[object]) -> list[bytes]:
+    """Return the names of the images of all splits, each once."""
+    names: dict[bytes, None] = {}
+    for files in parts:
+        assert isinstance(files, ImageFiles), "its images stay on disk"
+        assert isinstance(files.paths, PathList), "as their readers return them"
+        names.update(dict.fromkeys(files.paths.names()))
+    return list(names)
+
+
+def _copy_lists(folder: Path, target: Path) -> None:
+    for path in list_files(folder):
+        place = target / path.relative_to(folder)
+        place.parent.mkdir(exist_ok=True)
+        with readable(path):
+            write_by_rename(place, path.read_bytes())
+
+
+class EncodedImages:
+    """A user's images, as paths or as encoded content: a `tnlpad.types.ImageStore`."""
+
+    def __init__(self, files: Sequence[str | bytes], ids: Sequence[str]) -> None:
+        self.files, self.ids = files, ids
+
+    def read(self, place: int) -> ImageSource:
+        """Return the path or content of an image."""
+        return self.files[place]
+
+    def where(self, place: int) -> str:
+        """Return the path or id of an image."""
+        source = self.files[place]
+        return source if isinstance(source, str) else self.ids[place]
+
+
+def prepared_beside(source: Path, resize: int) -> Path:
+    """Return where runs look for the prepared images of a user's folder."""
+    source = Path(os.path.abspath(source))
+    return source.with_name(f"{source.name}.{prepared_name(resize)}")
+
+
+def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Reporter = SILENT) -> Prepared:
+    """Prepare the images of a user's data that can be read.
+
+    Args:
+        source: Folder of images, or other data with encoded images.
+        out: Folder in which to write the folder of prepared images (default: that of the data).
+        resize: Pixels of the shorter side.
+        reporter: Receives progress.
+    """
+    from tnlpad.data.own.open import open_dataset
+
+    own = open_dataset(source, reporter=reporter)
+    if own.files is None:
+        raise DataError(f"{source} has no image files to prepare. Give a folder with one folder of images per class.")
+    place = prepared_beside(source, resize)
+    place = place if out is None else out / place.name
+    names = [name.encode() for name in own.ids]
+    images = EncodedImages(own.files, own.ids)
+    return prepare_images(names, images, place, resize=resize, source=str(source), reporter=reporter)

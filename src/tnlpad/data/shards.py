@@ -1,0 +1,245 @@
+"""Read images from uncompressed tar files ("shards") in any order, by the position of each one.
+
+Shards may follow the layout of WebDataset: the members of one sample share a key, the name up to its first dot, such
+as `000017.jpg` with the label in `000017.cls` or `000017.json`. Headers are read once. The index is kept beside the
+shards, or in the user's cache if their folder cannot be written to, until a shard changes.
+"""
+
+import hashlib
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.atomic_files import replacing
+from tnlpad.data.files import readable, user_cache
+from tnlpad.data.paths import PathList
+from tnlpad.data.pixels import MAX_FILE_BYTES
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.errors import DataError
+
+SHARDS_FOLDER = "shards"  # in the folder of a dataset
+SHARD_SUFFIX = ".tar"
+INDEX_FILE = ".tnlpad-index.npz"
+FORMAT = 1
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
+LABEL_SUFFIXES = (".cls", ".json")
+LABEL_KEYS = ("label", "cls", "class")  # in a .json member
+MAX_LABEL_BYTES = 1 << 16
+MAX_OPEN = 256  # shards; systems often allow a process 1,024 open files
+Stamp = tuple[tuple[str, int, int], ...]  # name, size and time of change of every shard
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShardIndex:
+    """Images of all shards in order: name, number of the shard, position and size; `labels` are empty without one."""
+
+    names: PathList
+    labels: PathList
+    shard: NDArray[np.uint32]
+    offset: NDArray[np.int64]
+    size: NDArray[np.uint32]
+
+
+def shard_files(folder: Path) -> list[str]:
+    """Return the names of the shards in a folder, in order; none if there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(each.name for each in entries if each.name.endswith(SHARD_SUFFIX) and each.is_file())
+    except OSError:
+        return []
+
+
+def open_shards(folder: Path, reporter: Reporter = SILENT) -> "ShardImages | None":
+    """Open a folder of shards, or return None if it has none. All readers of this process share one index."""
+    names = shard_files(folder)
+    if not names:
+        return None
+    with readable(folder):
+        found = [os.stat(folder / name) for name in names]
+    stamp = tuple((name, each.st_size, each.st_mtime_ns) for name, each in zip(names, found, strict=True))
+    place = Path(os.path.abspath(folder))
+    if (place, stamp) not in _OPENED:
+        _OPENED.clear()  # an index of a million images is worth sharing, and not worth keeping after its use
+        _OPENED[place, stamp] = _indexed(place, stamp, reporter)
+    return _OPENED[place, stamp]
+
+
+_OPENED: dict[tuple[Path, Stamp], "ShardImages"] = {}
+
+
+def _indexed(folder: Path, stamp: Stamp, reporter: Reporter) -> "ShardImages":
+    digest = hashlib.sha256(json.dumps([FORMAT, stamp]).encode()).hexdigest()
+    elsewhere = user_cache() / "tnlpad" / "shards" / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]}.npz"
+    places = (folder / INDEX_FILE, elsewhere)
+    index = next((kept for path in places if (kept := _read_index(path, digest)) is not None), None)
+    if index is None:
+        index = index_shards(folder, [name for name, _, _ in stamp], reporter)
+        _write_index(places, index, digest)
+    return ShardImages(folder, [name for name, _, _ in stamp], index)
+
+
+class ShardImages:
+    """Images in shards by their place in the index: a `tnlpad.types.ImageStore` of encoded content."""
+
+    def __init__(self, folder: Path, shards: Sequence[str], index: ShardIndex) -> None:
+        self.folder, self.shards, self.index = folder, tuple(shards), index
+        self._open: dict[int, int] = {}  # file descriptors
+
+    def __len__(self) -> int:
+        return len(self.index.names)
+
+    def __del__(self) -> None:
+        for file in getattr(self, "_open", {}).values():
+            with suppress(OSError):
+                os.close(file)
+
+    def names(self) -> Iterator[bytes]:
+        """Yield the names of the images in order."""
+        return self.index.names.names()
+
+    def read(self, place: int) -> bytes:
+        """Return the encoded content of an image; raise DataError if the shard has become shorter or is gone."""
+        number, size, offset = (int(each[place]) for each in (self.index.shard, self.index.size, self.index.offset))
+        try:
+            content = self._pread(number, size, offset)
+        except OSError as error:
+            raise DataError(f"{self.where(place)} cannot be read: {error.strerror or error}.") from error
+        if len(content) != size:
+            raise DataError(f"{self.where(place)} cannot be read: the shard has become shorter. Restore it.")
+        return content
+
+    def where(self, place: int) -> str:
+        """Name an image by its shard and member."""
+        return f"{self.folder / self.shards[int(self.index.shard[place])]}, member {self.index.names[place]}"
+
+    def _pread(self, number: int, size: int, offset: int) -> bytes:
+        """Read from a shard. The first shards that are read stay open; others are opened every time."""
+        file = self._open.get(number)
+        if file is not None:
+            return os.pread(file, size, offset)
+        file = os.open(self.folder / self.shards[number], os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        if len(self._open) < MAX_OPEN and self._open.setdefault(number, file) == file:
+            return os.pread(file, size, offset)
+        try:
+            return os.pread(file, size, offset)
+        finally:
+            os.close(file)
+
+
+def index_shards(folder: Path, shards: Sequence[str], reporter: Reporter = SILENT) -> ShardIndex:
+    """Read the headers of all shards, and the labels of their images."""
+    names: list[bytes] = []
+    labels: list[bytes] = []
+    numbers: list[int] = []
+    positions: list[tuple[int, int]] = []
+    for number, shard in enumerate(shards):
+        for name, offset, size, label in _images(folder / shard):
+            names.append(name.encode())
+            labels.append(label)
+            numbers.append(number)
+            positions.append((offset, size))
+        reporter.progress("Indexing shards", number + 1, len(shards))
+    _require_unique(names, folder)
+    offsets, sizes = np.array(positions, dtype=np.int64).reshape(-1, 2).T
+    return ShardIndex(
+        names=PathList(names),
+        labels=PathList(labels),
+        shard=np.array(numbers, dtype=np.uint32),
+        offset=offsets.copy(),
+        size=sizes.astype(np.uint32),
+    )
+
+
+def _require_unique(names: Sequence[bytes], folder: Path) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: set[bytes] = set()
+    twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    raise DataError(f"{folder}: the shards have two images {twice.decode()!r:.120}. Remove one of them.")
+
+
+def _images(path: Path) -> Iterator[tuple[str, int, int, bytes]]:
+    """Yield name, position, size and label of every image of one shard, in order."""
+    images: dict[str, list[tuple[str, int, int]]] = {}  # by key, since members of a sample need not be neighbours
+    labels: dict[str, bytes] = {}
+    try:
+        with readable(path), tarfile.open(path, "r:") as tar:
+            for member in tar:
+                name = member.name.removeprefix("./")
+                suffix = os.path.splitext(name)[1].lower()
+                if not member.isreg():
+                    continue
+                if suffix in IMAGE_SUFFIXES:
+                    if member.size > MAX_FILE_BYTES:
+                        raise DataError(f"{path}, member {name!r:.120} has more than {MAX_FILE_BYTES >> 20} MiB.")
+                    images.setdefault(sample_key(name), []).append((name, member.offset_data, member.size))
+                elif suffix in LABEL_SUFFIXES:
+                    labels[sample_key(name)] = _label(path, tar, member)
+    except (tarfile.TarError, UnicodeError) as error:
+        raise DataError(
+            f"{path} cannot be read as an uncompressed tar file ({error}). Write it again, or remove it."
+        ) from error
+    for key, found in images.items():
+        for name, offset, size in found:
+            yield name, offset, size, labels.get(key, b"")
+
+
+def sample_key(name: str) -> str:
+    """Return the key of a member: its name up to the first dot of the last part."""
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}{last.split('.')[0]}"
+
+
+def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """Return the label in a member: its text, or one of LABEL_KEYS in its JSON object; empty if there is none."""
+    content = tar.extractfile(member)
+    if content is None or member.size > MAX_LABEL_BYTES:
+        raise DataError(f"{path}, member {member.name!r:.120} is no label: it has {member.size:,} bytes.")
+    text = content.read()
+    try:
+        if not member.name.lower().endswith(".json"):
+            return text.decode().strip().encode()
+        fields = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{path}, member {member.name!r:.120} is no label ({error}).") from error
+    values = [fields[key] for key in LABEL_KEYS if key in fields] if isinstance(fields, dict) else []
+    return str(values[0]).encode() if values else b""
+
+
+def _write_index(places: Sequence[Path], index: ShardIndex, digest: str) -> None:
+    """Keep the index at the first place that can be written to; without one, it is built again next time."""
+    arrays = {"digest": np.frombuffer(digest.encode(), np.uint8), "shard": index.shard, "offset": index.offset}
+    arrays["size"] = index.size
+    for name, texts in (("names", index.names), ("labels", index.labels)):
+        arrays |= {name: np.frombuffer(texts.content, np.uint8), f"{name}_bounds": texts.bounds}
+    for path in places:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+        except OSError:
+            continue
+        return
+
+
+def _read_index(path: Path, digest: str) -> ShardIndex | None:
+    """Return the kept index, or None if there is none for these shards."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if arrays["digest"].tobytes() != digest.encode():
+                return None
+            names, labels = (
+                PathList.of(arrays[name].tobytes(), arrays[f"{name}_bounds"]) for name in ("names", "labels")
+            )
+            return ShardIndex(
+                names=names, labels=labels, shard=arrays["shard"], offset=arrays["offset"], size=arrays["size"]
+            )
+    except Exception:  # damaged: numpy and zipfile raise anything
+        return None

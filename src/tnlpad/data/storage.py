@@ -1,0 +1,93 @@
+"""Find where the images of a dataset are stored: as prepared pixels, in tar shards, or as files.
+
+In the folder of a dataset, images are looked for in `prepared-N` (pixels of the size that a run needs), then in
+`shards` (tar files), then in files under their own names. The lists of images and labels are the same for all of them,
+and so are the pixels that a run sees.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from tnlpad.data.prepared import open_prepared, prepared_name
+from tnlpad.data.progress import SILENT, Reporter
+from tnlpad.data.shards import SHARDS_FOLDER, open_shards
+from tnlpad.errors import DataError
+from tnlpad.types import ImageSource, ImageStore, Index
+
+MISSING = -1
+
+
+class NamedImages(ImageStore, Protocol):
+    """Stored images that have names: paths relative to the folder of the dataset."""
+
+    folder: Path
+
+    def names(self) -> Iterator[bytes]: ...
+
+
+class FileImages:
+    """Images in files of their own, by their place in a sequence of paths."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
+
+    def read(self, place: int) -> str:
+        """Return the path of an image."""
+        return self.paths[place]
+
+    def where(self, place: int) -> str:
+        """Return the path of an image."""
+        return self.paths[place]
+
+
+class ChosenImages:
+    """Some images of a store, in an order of their own."""
+
+    def __init__(self, store: ImageStore, places: Index) -> None:
+        self.store, self.places = store, places.astype(np.int32)
+
+    def read(self, place: int) -> ImageSource:
+        """Return an image by its place in this order."""
+        return self.store.read(int(self.places[place]))
+
+    def where(self, place: int) -> str:
+        """Name an image by its place in this order."""
+        return self.store.where(int(self.places[place]))
+
+
+def find_storage(folder: Path, resize: int | None, reporter: Reporter = SILENT) -> NamedImages | None:
+    """Return the stored images in the folder of a dataset, or None if they are files.
+
+    Args:
+        folder: Folder of a dataset.
+        resize: Pixels of the shorter side that the images will be resized to (default: not known; no prepared ones).
+        reporter: Receives the progress of indexing shards.
+    """
+    prepared = None if resize is None else open_prepared(folder / prepared_name(resize))
+    return prepared or open_shards(folder / SHARDS_FOLDER, reporter)
+
+
+def stored(storage: NamedImages, names: Sequence[bytes]) -> ChosenImages:
+    """Return the images of these names from a storage; raise DataError if one is not there."""
+    places = places_of(storage.names(), names)
+    missing = np.flatnonzero(places == MISSING)
+    if len(missing):
+        name, more = names[missing[0]].decode(), f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise DataError(
+            f"{storage.folder} has no image {name!r:.120}{more}, and the lists name it. Add what is missing, or move "
+            f"{storage.folder.name} away to read the images from files."
+        )
+    return ChosenImages(storage, places)
+
+
+def places_of(names: Iterable[bytes], wanted: Sequence[bytes]) -> Index:
+    """Return the place of each wanted name among the names, or MISSING."""
+    rows = {name: row for row, name in enumerate(wanted)}
+    places = [MISSING] * len(wanted)  # a list is faster one by one than an array
+    for place, name in enumerate(names):
+        if (row := rows.get(name)) is not None:
+            places[row] = place
+    return np.array(places, dtype=np.int64)
