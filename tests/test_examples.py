@@ -10,12 +10,13 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"lightning_module": ["lightning"], "text": ["transformers", "accelerate"]}
+LAUNCHED = {"sharded": ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]}
 LINES = 60
 
 
 def test_all_are_here():
     assert {path.stem for path in EXAMPLES.glob("*.py")} >= {
-        *("tabular", "text", "own_loop", "lightning_module", "image_folder"),
+        *("tabular", "text", "own_loop", "lightning_module", "image_folder", "sharded"),
     }
 
 
@@ -27,11 +28,12 @@ def test_an_example_runs(path, tmp_path):
     # One thread: tests run side by side. Nothing may be fetched, and nothing written beside the example.
     settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(tmp_path)}
     result = subprocess.run(
-        [sys.executable, path],
+        [sys.executable, *LAUNCHED.get(path.stem, []), path],
         cwd=tmp_path,
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
+        timeout=300,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -1,6 +1,8 @@
 """Run by torchrun in test_sharded: trains sharded over two ranks, and writes what rank 0 gathers."""
 
+import contextlib
 import copy
+import re
 import sys
 import time
 from pathlib import Path
@@ -12,6 +14,8 @@ from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 from tests.core.problems import batches, parts
 from tnlpad import Decomposition, parameter_groups
@@ -25,6 +29,7 @@ CASES = {
     "proximal": {**SGD, "init": "zero", "gamma_update": "proximal"},
     "adamw": {"base": torch.optim.AdamW, "lr": 1e-3, "init": "independent"},
     "replicas": {**SGD, "init": "independent"},  # a mesh of two copies of one shard
+    "tensor parallel": {**SGD, "init": "random_split"},  # every rank sees the whole batch
 }
 
 
@@ -37,6 +42,9 @@ def network(seed: int = 0) -> nn.Sequential:
 
 def sharded(model: nn.Sequential, case: str = "sgd") -> nn.Sequential:
     """Shard one layer on its own and the rest, which keeps its gathered weights after a forward pass, with the root."""
+    if case == "tensor parallel":
+        plan = {"5": ColwiseParallel(output_layouts=Replicate())}
+        return parallelize_module(model, init_device_mesh("cpu", (2,)), plan)
     shape, names = ((2, 1), ("replicate", "shard")) if case == "replicas" else ((2,), ("shard",))
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
     fully_shard(model[1], mesh=mesh)
@@ -72,7 +80,7 @@ def train(
 def trained(case: str, share: slice) -> dict[str, object]:
     model = sharded(network(), case)
     optimizer = build(model, case)
-    answers = train(model, optimizer, share=share)
+    answers = train(model, optimizer, share=slice(None) if case == "tensor parallel" else share)
     norms = optimizer.norms()
     assert all(type(value) is torch.Tensor for value in norms.values())
     return {
@@ -184,6 +192,25 @@ def check_given_parts() -> None:
         torch.testing.assert_close(ours.full_tensor(), 3 * theirs)
 
 
+def check_page(path: Path) -> None:
+    """The code on docs/scaling.md runs, block after block."""
+    text = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+    page = text[text.index("## Sharded weights") :].split("\n## ")[0]
+    model = network()
+    names: dict[str, object] = {"model": model, "layers": [model[1]], "torch": torch}
+    names |= {"Decomposition": Decomposition, "parameter_groups": parameter_groups}
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 4
+    with contextlib.chdir(path):
+        for number, block in enumerate(blocks):
+            exec(compile(block, "docs/scaling.md", "exec"), names)
+            if number == 0:
+                train(model, names["optimizer"], 0, 2)
+            distributed.barrier()
+    train(model, names["optimizer"], 2, 3)
+    assert names["optimizer"].steps == 3
+
+
 def check_refusals() -> None:
     model = sharded(network())
     groups = parameter_groups(model)
@@ -217,6 +244,7 @@ def main(path: Path) -> None:
     resumed = check_resumed_on_two_ranks(path, share)
     check_guards()
     check_given_parts()
+    check_page(path)
     check_refusals()
     if rank == 0:
         torch.save({"cases": results, "resumed": resumed}, path / "results.pt")
