@@ -35,7 +35,8 @@ from tnlpad.features.cache import default_cache
 from tnlpad.progress import is_watched, progress_reporter, run_progress
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.choose_backbone import choose_backbone
-from tnlpad.runs.config import configure, device_named
+from tnlpad.runs.config import RunConfig, configure, device_named
+from tnlpad.runs.memory import fitting_settings, image_memory, streaming_sentence
 from tnlpad.runs.own_data import trainable_parts
 from tnlpad.runs.predict import class_probabilities, inputs_of_own, most_probable, reading_options
 from tnlpad.runs.recipes import scoring_interval
@@ -169,6 +170,7 @@ def fit(
     initial = Path(weights) if weights is not None else None
     pixels = all_settings.get("resize")
     side = None if pixels is None else int(pixels)
+    memory = image_memory()
     encoded_by = choose_backbone(backbone, own, network=network, pixels=side, weights=initial, finetune=finetune)
     config = configure(
         own.shape,
@@ -178,8 +180,9 @@ def fit(
         device=chosen_device,
         backbone=encoded_by.identity,
         finetune=finetune,
-        settings=encoded_by.settings | all_settings,
+        settings=fitting_settings(own.shape, encoded_by, all_settings, memory, finetune=finetune) | all_settings,
     )
+    _warn_if_streamed(config, memory)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
     try:
         if out is not None and own.source == IN_MEMORY:
@@ -494,6 +497,11 @@ class Result:
         decisions = {str(name): None if label is None else str(label) for name, label in review.items()}
         check_review(decisions, self.run.names.ids, "review")
         return decisions
+
+
+def _warn_if_streamed(config: RunConfig, memory: int) -> None:
+    if (sentence := streaming_sentence(config, memory)) is not None:
+        warnings.warn(f"Note: {sentence}", stacklevel=3)
 
 
 def _given(data: Any, labels: Any, label: str | None, ignored: Sequence[str]) -> Given | None:

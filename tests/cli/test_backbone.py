@@ -330,7 +330,7 @@ def test_finetuning_starts_from_the_weights_and_keeps_batchnorm(photos, tmp_path
 
 
 def test_photographs_that_memory_does_not_hold_are_streamed(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("tnlpad.runs.recipes.STREAMED_BYTES", 1)
+    monkeypatch.setenv("TNLPAD_MEMORY", "20KB")
     file, runs = weights_of(tmp_path / "mine.pth"), tmp_path / "runs"
     words = ["train", photos, "--backbone", "small_resnet", "--weights", file, "--out", runs, *FINETUNED]
     summary = document(*words, "--lr", "0.01")

@@ -13,10 +13,11 @@ from tnlpad.cli.options import (
     IgnoredColumns,
     ImagesFolder,
     LabelColumn,
+    Memory,
     Quiet,
     TextColumn,
 )
-from tnlpad.cli.output import fail, print_json, printable, say
+from tnlpad.cli.output import exit_codes, fail, print_json, printable, say
 from tnlpad.cli.progress import duration, progress_reporter
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def check(
     group: GroupColumn = None,
     id: IdColumn = None,
     ignore: IgnoredColumns = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -67,8 +69,11 @@ def check(
     from tnlpad.data.own import open_dataset
     from tnlpad.data.own.inspect import inspect
     from tnlpad.errors import DataError
+    from tnlpad.runs.memory import image_memory, streaming_sentence
     from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES
 
+    with exit_codes():
+        limit = image_memory(memory)
     if str(data) in CATALOGUE and not data.exists():
         fail(f"{data} is a published dataset. Check it with `tnlpad data check {data}`.", code=2)
     try:
@@ -79,12 +84,14 @@ def check(
             found = inspect(own, reporter)
     except DataError as error:
         fail(str(error), code=3)
-    config, pretrained, obstacle = _plan(own)
+    config, pretrained, obstacle = _plan(own, limit)
     if not as_json:
         for line in _lines(found, own):
             typer.echo(line)
         if config is not None:
             typer.echo(_training_line(config, own))
+            if (sentence := streaming_sentence(config, limit)) is not None:
+                typer.echo(sentence)
     seconds = None if config is None else _seconds(config, own, pretrained, quiet)
     if as_json:
         document = found.to_json() | {"training": _training(config), "seconds": seconds, "obstacle": obstacle}
@@ -95,17 +102,19 @@ def check(
         fail(obstacle, code=3)
 
 
-def _plan(own: "OwnDataset") -> tuple["RunConfig | None", "AnyBackbone | None", str | None]:
+def _plan(own: "OwnDataset", memory: int) -> tuple["RunConfig | None", "AnyBackbone | None", str | None]:
     """Return the configuration that `tnlpad train` would use and its backbone, or why it would fail."""
     from tnlpad.errors import DataError
     from tnlpad.runs.choose_backbone import choose_backbone
     from tnlpad.runs.config import configure, device_named
+    from tnlpad.runs.memory import fitting_settings
     from tnlpad.runs.own_data import trainable_parts
 
     try:
         trainable_parts(own)
         chosen = choose_backbone("auto", own)
-        config = configure(own.shape, device=device_named("auto"), backbone=chosen.identity, settings=chosen.settings)
+        settings = fitting_settings(own.shape, chosen, {}, memory)
+        config = configure(own.shape, device=device_named("auto"), backbone=chosen.identity, settings=settings)
         return config, chosen.backbone, None
     except DataError as error:
         return None, None, str(error)

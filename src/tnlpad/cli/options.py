@@ -85,6 +85,15 @@ Cache = Annotated[
         "--cache", metavar="FOLDER", help="Folder of computed features (default: $TNLPAD_CACHE, or a user cache)."
     ),
 ]
+Memory = Annotated[
+    str | None,
+    data_option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory for decoded images, such as 8GB. Image files that need more are read again in every epoch "
+        "(default: $TNLPAD_MEMORY, or up to 4 GiB).",
+    ),
+]
 Root = Annotated[
     Path | None,
     data_option(

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tnlpad.cli.options import table_options
@@ -12,6 +13,7 @@ from tnlpad.cli.progress import progress_reporter
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
     from tnlpad.runs.choose_backbone import ChosenBackbone
+    from tnlpad.runs.config import RunConfig
 
 
 def open_own_data(
@@ -61,6 +63,14 @@ def given_pixels(settings: Mapping[str, str]) -> int | None:
     return int(resize) if resize.isdigit() else None
 
 
+def say_if_streamed(config: "RunConfig", memory: int, quiet: bool) -> None:
+    """Say that the images of a run are read from their files since memory does not hold them."""
+    from tnlpad.runs.memory import streaming_sentence
+
+    if (sentence := streaming_sentence(config, memory)) is not None:
+        say(sentence, quiet)
+
+
 def chosen_backbone(
     word: str,
     own: "OwnDataset | None",
@@ -70,8 +80,10 @@ def chosen_backbone(
     weights: Path | None,
     finetune: bool,
     quiet: bool,
+    given: Mapping[str, str] = MappingProxyType({}),
+    memory: int | None = None,
 ) -> "ChosenBackbone":
-    """Find the pretrained network for the user's own data, and say which it is.
+    """Find the pretrained network for the user's own data, and say which it is; with the settings that they need.
 
     Args:
         word: The value of `--backbone`.
@@ -81,15 +93,20 @@ def chosen_backbone(
         weights: The value of `--weights`.
         finetune: Whether it is to be trained.
         quiet: Say nothing.
+        given: Settings of the user.
+        memory: Bytes that decoded images may take (default: as their recipe has it).
     """
     from tnlpad.runs.choose_backbone import ChosenBackbone, choose_backbone, initial_weights
+    from tnlpad.runs.memory import fitting_settings
 
     if own is None:
-        for option, given in {f"--backbone {word}": word not in ("none", "auto"), "--finetune": finetune}.items():
-            if given:
+        for option, wrong in {f"--backbone {word}": word not in ("none", "auto"), "--finetune": finetune}.items():
+            if wrong:
                 raise ValueError(f"{option} is for your own data. Leave it out.")
         return ChosenBackbone(None, {}, "") if weights is None else initial_weights(weights)
     chosen = choose_backbone(word, own, network=network, pixels=pixels, weights=weights, finetune=finetune)
     if chosen.sentence:
         say(chosen.sentence, quiet)
-    return chosen
+    if memory is None:
+        return chosen
+    return chosen._replace(settings=fitting_settings(own.shape, chosen, given, memory, finetune=finetune))

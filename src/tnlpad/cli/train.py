@@ -24,6 +24,7 @@ from tnlpad.cli.options import (
     ImagesFolder,
     LabelColumn,
     LearningRate,
+    Memory,
     Method,
     Network,
     Noise,
@@ -43,7 +44,7 @@ from tnlpad.cli.options import (
     training_option,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
-from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data
+from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data, say_if_streamed
 from tnlpad.cli.progress import run_progress
 from tnlpad.cli.summary import plan, print_settings, print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
@@ -80,6 +81,7 @@ def train(
     noise: Noise = None,
     root: Root = None,
     cache: Cache = None,
+    memory: Memory = None,
     method: Method = None,
     network: Network = None,
     backbone: Backbone = "auto",
@@ -159,18 +161,21 @@ def train(
     first = launched_rank() == 0  # of several processes, rank 0 shows and writes everything
     quiet = quiet or not first
     from tnlpad.runs.config import unused_gpu
+    from tnlpad.runs.memory import image_memory
     from tnlpad.runs.recipes import scoring_interval
     from tnlpad.runs.run import run, run_folder
 
     name = _one_dataset(data, data_option)
     where, features = checked_device(device), cache_folder(cache)
+    with exit_codes():
+        limit = image_memory(memory)
     own = open_own_data(name, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
     short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     with exit_codes():
         given = everyday_settings(setting or [], short | {"folds": folds, "repeats": repeats})
         if config is not None:
             words = {"noise": noise, "method": method, "network": network, "protocol": protocol}
-            words |= {"finetune": "yes" if finetune else None, "data": name if own is None else None}
+            words |= {"finetune": "yes" if finetune else None, "data": name if own is None else None, "memory": memory}
             base = _read_config(config, words, seed)
             chosen, pretrained = _changed(base, own, given, backbone, weights, quiet)
         else:
@@ -182,6 +187,8 @@ def train(
                 weights=weights,
                 finetune=finetune,
                 quiet=quiet,
+                given=given,
+                memory=limit,
             )
             chosen = _configured(
                 name or (EXAMPLE_DATASET if settings else None),
@@ -196,6 +203,7 @@ def train(
                 finetune=finetune,
                 settings=pretrained.settings | given,
             )
+            say_if_streamed(chosen, limit, quiet)
     if settings:
         print_settings(chosen, as_json)
         return

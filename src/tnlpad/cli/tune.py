@@ -24,6 +24,7 @@ from tnlpad.cli.options import (
     ImagesFolder,
     LabelColumn,
     LearningRate,
+    Memory,
     Method,
     Network,
     Noise,
@@ -42,7 +43,7 @@ from tnlpad.cli.options import (
     where_to_run,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
-from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data
+from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data, say_if_streamed
 from tnlpad.cli.progress import count_progress, progress_reporter
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def tune(
     noise: Noise = None,
     root: Root = None,
     cache: Cache = None,
+    memory: Memory = None,
     method: Method = None,
     network: Network = None,
     backbone: Backbone = "auto",
@@ -107,10 +109,13 @@ def tune(
     say("Loading torch.", quiet)
     from tnlpad.grid.own_data import Opened, OwnData, keep_open
     from tnlpad.runs import tune as search
+    from tnlpad.runs.memory import image_memory
     from tnlpad.runs.own_data import backbone_features
 
     where = where_to_run(executor, jobs, address, send_back, out, root, device, False, quiet)
     features = cache_folder(cache)
+    with exit_codes():
+        limit = image_memory(memory)
     own = open_own_data(data, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
     short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
     with exit_codes():
@@ -123,6 +128,8 @@ def tune(
             weights=weights,
             finetune=finetune,
             quiet=quiet,
+            given=given,
+            memory=limit,
         )
         rows = search.grid(
             data if own is None else own.shape,
@@ -138,6 +145,7 @@ def tune(
             finetune=finetune,
             settings=pretrained.settings | given,
         )
+        say_if_streamed(rows[0][0], limit, quiet)
     configs = [config for row in rows for config in row]
     where = filling_gpu(where, jobs, configs)
     kept = {"kept": "Finished runs are", "kept_of_interrupted": "Finished runs and checkpoints are"}

@@ -118,7 +118,7 @@ class Setup:
         if self.source is None:
             raise ValueError(
                 f"{method} draws augmented images, so the images must be in memory. These are streamed from files, or "
-                "are not images. Choose another method, such as tnlpad."
+                "are not images. Choose another method, such as tnlpad, or decode your own images with --set crop=none."
             )
         return self.source()
 

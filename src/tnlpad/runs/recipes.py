@@ -211,9 +211,9 @@ def finetune_recipe(shape: "DataShape", backbone: str) -> dict[str, Any]:
     }
 
 
-def finetune_images(shape: "DataShape", pixels: int) -> dict[str, Any]:
+def finetune_images(shape: "DataShape", pixels: int, memory: int = STREAMED_BYTES) -> dict[str, Any]:
     """Return the settings for images of this side: cropped at random, and streamed if memory would not hold them."""
-    if shape.kind == "files" and shape.samples * 3 * pixels**2 > STREAMED_BYTES:
+    if shape.kind == "files" and decoded_bytes(shape, pixels, 3) > memory:
         return {"resize": round(pixels * RESIZE_MARGIN), "crop": pixels, "crop_padding": 0}
     return {"resize": pixels, "crop": None, "crop_padding": pixels // 8 if shape.channels == 3 else 0}
 
@@ -221,11 +221,7 @@ def finetune_images(shape: "DataShape", pixels: int) -> dict[str, Any]:
 def own_recipe(shape: "DataShape") -> dict[str, Any]:
     """Choose network, epochs, rates and augmentation by the size of the data."""
     epochs = min(MAX_EPOCHS, max(MIN_EPOCHS, round(SAMPLES_SEEN / max(1, shape.samples))))
-    size = image_size(shape)
-    streamed = shape.kind == "files" and shape.samples * shape.channels * size**2 > STREAMED_BYTES
-    network = _own_network(shape, size)
-    # Gray images may show writing, and a mirrored letter is a different one.
-    photographs = shape.channels == 3
+    network = _own_network(shape, image_size(shape))
     return {
         "network": network,
         "epochs": epochs,
@@ -235,11 +231,24 @@ def own_recipe(shape: "DataShape") -> dict[str, Any]:
         "decay": 0.1,
         "momentum": 0.9,
         "weight_decay": 1e-3,
-        "resize": (round(size * RESIZE_MARGIN) if streamed else size) if shape.kind == "files" else None,
-        "crop": size if streamed else None,
-        "crop_padding": size // 8 if photographs and not streamed else 0,
-        "flip": photographs,
+        # Gray images may show writing, and a mirrored letter is a different one.
+        "flip": shape.channels == 3,
+        **own_images(shape),
     }
+
+
+def own_images(shape: "DataShape", memory: int = STREAMED_BYTES) -> dict[str, Any]:
+    """Return the size of images; files that memory would not hold when decoded are streamed, and cropped at random."""
+    size = image_size(shape)
+    if shape.kind == "files" and decoded_bytes(shape, size, shape.channels) > memory:
+        return {"resize": round(size * RESIZE_MARGIN), "crop": size, "crop_padding": 0}
+    padding = size // 8 if shape.channels == 3 else 0
+    return {"resize": size if shape.kind == "files" else None, "crop": None, "crop_padding": padding}
+
+
+def decoded_bytes(shape: "DataShape", side: int, channels: int) -> int:
+    """Return the memory of the training images when they are decoded to squares."""
+    return shape.samples * channels * side**2
 
 
 def image_size(shape: "DataShape") -> int:

@@ -1,0 +1,114 @@
+"""Decide whether the user's image files are decoded into memory or read again in every epoch.
+
+Training on decoded images is faster; files take no memory. The two crop images differently, so the choice is made when
+a run is configured, and its settings say which it is.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tnlpad.data.own import DataShape
+from tnlpad.features.backbone import Backbone
+from tnlpad.runs.choose_backbone import ChosenBackbone
+from tnlpad.runs.config import RunConfig
+from tnlpad.runs.recipes import RESIZE_MARGIN, STREAMED_BYTES, decoded_bytes, finetune_images, own_images
+
+VARIABLE = "TNLPAD_MEMORY"
+FAIR_SHARE = 4  # of the memory of a machine, images take one part in so many
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+BINARY_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def image_memory(given: str | None = None) -> int:
+    """Return the bytes that decoded images may take: as given, or in $TNLPAD_MEMORY, or by default.
+
+    The default is 4 GiB, or a quarter of the memory of this machine or container if that is less.
+    """
+    text = given if given is not None else os.environ.get(VARIABLE)
+    if text:
+        return _bytes(text, "--memory" if given is not None else f"${VARIABLE}")
+    return min([STREAMED_BYTES, *(limit // FAIR_SHARE for limit in _memory_limits())])
+
+
+def _bytes(text: str, where: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"{where} {text}: write a number and its unit, such as 8GB, 500MB or 2GiB.")
+    number, unit, binary = found.groups()
+    return int(float(number) * (BINARY_UNITS if binary else UNITS)[unit.upper()])
+
+
+def _memory_limits() -> Iterator[int]:
+    """Yield the memory of the machine, and the limits of the groups (containers, jobs) that this process is in."""
+    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for line in _lines(OWN_CGROUPS):
+        _, controllers, group = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
+        place = top / group.lstrip("/")
+        for folder in (place, *place.parents):
+            if folder.is_relative_to(top):
+                yield from (int(limit) for limit in _lines(folder / name) if limit.isdigit())
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().split("\n")[:-1]
+    except OSError:
+        return []
+
+
+def fitting_settings(
+    shape: DataShape, chosen: ChosenBackbone, given: Mapping[str, Any], memory: int, *, finetune: bool = False
+) -> dict[str, Any]:
+    """Return the settings of a backbone, and those with which image files are streamed or decoded, as memory allows.
+
+    Args:
+        shape: The data.
+        chosen: The pretrained network for them.
+        given: Settings of the user, which come on top. Who sets `crop` has decided.
+        memory: Bytes that decoded images may take.
+        finetune: Whether the pretrained network itself is to be trained.
+    """
+    on_features = chosen.backbone is not None and not finetune
+    if shape.kind != "files" or on_features or "crop" in given:
+        return chosen.settings
+    if isinstance(chosen.backbone, Backbone):
+        return chosen.settings | finetune_images(shape, chosen.backbone.pixels, memory)
+    usual, fitting = own_images(shape), own_images(shape, memory)
+    if str(given.get("resize", "")).isdigit():
+        fitting = _at_size(shape, int(given["resize"]), memory)
+    changes = {name: value for name, value in fitting.items() if value != usual[name]}
+    return chosen.settings | changes
+
+
+def _at_size(shape: DataShape, resize: int, memory: int) -> dict[str, Any]:
+    """Return the settings for images whose size was given; a square of them is cut out if they are streamed."""
+    if decoded_bytes(shape, resize, shape.channels) > memory:
+        return {"resize": resize, "crop": max(1, round(resize / RESIZE_MARGIN)), "crop_padding": 0}
+    return own_images(shape, sys.maxsize)
+
+
+def streaming_sentence(config: RunConfig, memory: int) -> str | None:
+    """Say that images are read from their files since they do not fit; None if they fit, or need not."""
+    shape, features = config.data, config.backbone is not None and not config.finetune
+    if shape is None or shape.kind != "files" or config.crop is None or features:
+        return None
+    size = decoded_bytes(shape, config.crop, 3 if config.finetune else shape.channels)
+    if size <= memory:
+        return None
+    return (
+        f"{shape.samples:,} images of {config.crop} × {config.crop} pixels would take {_text(size)} when decoded, more "
+        f"than the limit of {_text(memory)} (--memory, ${VARIABLE}): they are read from their files in every epoch."
+    )
+
+
+def _text(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
