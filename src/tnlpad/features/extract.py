@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from tnlpad.data.own.dataset import Encoded, OwnDataset
+from tnlpad.data.own.dataset import OwnDataset
 from tnlpad.data.own.digests import Digests
+from tnlpad.data.own.selection import Encoded
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.data.stream import decode
 from tnlpad.errors import DataError

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from tnlpad.data.catalogue import IMAGENET_NORMALISATION, Normalisation
 from tnlpad.data.own import OwnDataset
-from tnlpad.data.own.dataset import Selection
 from tnlpad.data.own.digests import Digests
 from tnlpad.data.own.open import decoded
-from tnlpad.data.paths import PathList
+from tnlpad.data.own.selection import EncodedImages, Selection, selected
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
@@ -294,11 +293,14 @@ def _inputs(
 
 
 def _files(own: OwnDataset, rows: Index) -> ImageFiles:
-    paths = own.paths
-    if not isinstance(paths, PathList) and any(paths[row] is None for row in rows):
-        raise DataError(f"{own.source} has images that are not files and cannot be streamed. Use --set crop=none.")
-    chosen: Any = paths if len(rows) == len(paths) else Selection(paths, rows)
-    return ImageFiles(paths=chosen, labels=own.labels[rows], class_names=own.class_names)
+    assert own.files is not None, "images in memory are not streamed"
+    ids, files = selected(own.ids, rows), selected(own.files, rows)
+    return ImageFiles(
+        paths=ids,
+        labels=own.labels[rows],
+        class_names=own.class_names,
+        store=EncodedImages(files, ids, own.source),
+    )
 
 
 def _pixel_statistics(images: NDArray[np.uint8], rows: Index) -> Normalisation:

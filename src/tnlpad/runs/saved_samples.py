@@ -11,8 +11,8 @@ import numpy as np
 
 from tnlpad.atomic_files import replacing
 from tnlpad.data.own import OwnDataset
-from tnlpad.data.own.dataset import Encoded
 from tnlpad.data.own.objects import arrow_table
+from tnlpad.data.own.selection import Encoded
 from tnlpad.features.backbone import Backbone
 from tnlpad.records.scores import read_data_file, read_samples, write_decided, write_samples
 from tnlpad.runs.choose_backbone import AnyBackbone

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.labels import Label
 from tnlpad.data.own.mixed import MixedTable
+from tnlpad.data.own.selection import Encoded, Paths
 from tnlpad.data.paths import PathList
 from tnlpad.errors import DataError
 from tnlpad.types import Index, Labels
@@ -33,7 +34,6 @@ PARTS: dict[str, Part] = {
     "test": "test",
     "testing": "test",
 }
-Encoded = str | bytes  # path of an image file, or its content
 IN_MEMORY = Path("data")  # name of in-memory data in messages: that of the argument
 NAME_PREFIX = "own-"
 NAME_DIGITS = 10
@@ -253,37 +253,6 @@ class OwnDataset:
         if self.parts is None:
             return np.arange(len(self.ids) if "train" in parts else 0)
         return np.flatnonzero(np.isin(np.array(self.parts), parts))
-
-
-class Selection(Sequence[Any]):
-    """Some entries of a sequence, without copying them."""
-
-    def __init__(self, entries: Sequence[Any], places: Index) -> None:
-        self.entries, self.places = entries, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self.entries[each] for each in self.places[place].tolist()]
-        return self.entries[int(self.places[place])]
-
-
-class Paths(Sequence[str | None]):
-    """The paths among image files, of which others are given by their content, as None."""
-
-    def __init__(self, files: Sequence[Encoded]) -> None:
-        self.files = files
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
-        file = self.files[place]
-        return file if isinstance(file, str) else None
 
 
 def _taken(values: Any, rows: Index) -> Any:

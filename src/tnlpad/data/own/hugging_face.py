@@ -22,9 +22,10 @@ from tnlpad.data.own.columns import (
     listed,
     named_column,
 )
-from tnlpad.data.own.dataset import PARTS, Encoded, Listing, Part, ReadOptions, given_ids, groups_of, part_named
+from tnlpad.data.own.dataset import PARTS, Listing, Part, ReadOptions, given_ids, groups_of, part_named
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.manifest import listing_of
+from tnlpad.data.own.selection import Encoded
 from tnlpad.data.own.tables import arrow_columns, is_bytes, joined, parquet_file, parquet_table, validated, values_of
 from tnlpad.errors import DataError
 

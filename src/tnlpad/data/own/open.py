@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from tnlpad.data.own.arrays import read_npz
 from tnlpad.data.own.dataset import (
     DataShape,
-    Encoded,
     Kind,
     Listing,
     OwnDataset,
     Problem,
     ReadOptions,
-    Selection,
     fingerprint,
 )
 from tnlpad.data.own.decided import Decided, read_decided
@@ -31,6 +29,7 @@ from tnlpad.data.own.hugging_face import is_hugging_face, read_hugging_face, rea
 from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_on_classes
 from tnlpad.data.own.manifest import SUFFIXES, read_manifest
+from tnlpad.data.own.selection import Encoded, Selection, selected
 from tnlpad.data.paths import PathList
 from tnlpad.data.pixels import Channels, probe
 from tnlpad.data.progress import SILENT, Reporter, in_threads
@@ -164,7 +163,7 @@ def dataset_of(
         class_names=class_names,
         parts=parts,
         images=images,
-        files=_selected(listing.files, rows) if listing.files is not None else None,
+        files=selected(listing.files, rows) if listing.files is not None else None,
         features=features,
         columns=listing.columns,
         image_info=image_info,
@@ -315,9 +314,5 @@ def _sizes(listing: Listing, image_info: ImageFacts | None) -> dict[str, Any]:
 def _chosen(values: Sequence[Any], rows: Index) -> Sequence[Any]:
     """Return some of the values; those of a compact sequence are not made objects."""
     if isinstance(values, PathList):
-        return _selected(values, rows)
+        return selected(values, rows)
     return tuple(values[row] for row in rows.tolist())
-
-
-def _selected(values: Sequence[Any], rows: Index) -> Sequence[Any]:
-    return values if len(rows) == len(values) else Selection(values, rows)
