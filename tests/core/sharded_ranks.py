@@ -5,6 +5,7 @@ import copy
 import re
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,9 @@ def train(
 ) -> list[torch.Tensor]:
     """Train on a share of each batch, and return what the network answers with σ and with w after every epoch."""
     answers = []
-    probe = batches(1)[0][0]
-    for step, (images, labels) in list(enumerate(batches(WHOLE)))[first:last]:
+    dtype = next(model.parameters()).dtype
+    probe = batches(1, dtype)[0][0]
+    for step, (images, labels) in list(enumerate(batches(WHOLE, dtype)))[first:last]:
         if step % STEPS_PER_EPOCH == 0:
             optimizer.start_epoch()
         nn.functional.cross_entropy(model(images[share]), labels[share]).backward()
@@ -179,6 +181,22 @@ def check_guards() -> None:
         optimizer.step()
 
 
+def check_kernel(share: slice) -> None:
+    """The one-pass kernel, interpreted, updates this rank's pieces as the general step updates whole weights."""
+    for case in ("sgd", "tensor norms"):
+        whole, model = network().float(), sharded(network().float())
+        general, fused = build(whole, case), build(model, case)
+        fused._can_fuse = True
+        train(whole, general, 0, 6)
+        train(model, fused, 0, 6, share)
+        assert fused._fused is not None
+        assert general._fused is None
+        expected, found = general.full_state_dict(), fused.full_state_dict()
+        if distributed.get_rank() == 0:
+            torch.testing.assert_close(found["state"], expected["state"], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(found["base"]["state"], expected["base"]["state"], rtol=1e-4, atol=1e-5)
+
+
 def check_given_parts() -> None:
     """Full tensors of σ and γ are taken by every rank in its share."""
     whole = network()
@@ -243,6 +261,8 @@ def main(path: Path) -> None:
     results = {case: trained(case, share) for case in CASES}
     resumed = check_resumed_on_two_ranks(path, share)
     check_guards()
+    if find_spec("triton"):
+        check_kernel(share)
     check_given_parts()
     check_page(path)
     check_refusals()

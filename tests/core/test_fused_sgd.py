@@ -2,6 +2,7 @@
 
 import copy
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -121,7 +122,9 @@ def test_it_is_for_parts_in_single_precision_and_plain_options(dtype, options, f
 def test_it_refuses_a_step_whose_gradients_or_options_do_not_fit(change):
     fused_sgd = pytest.importorskip("tnlpad.core.fused_sgd")
     optimizer = sgd(small_network(torch.float32))
-    kernel = SimpleNamespace(weights=optimizer._parts[0].weights, all_parts=optimizer._parts)
+    weights = optimizer._parts[0].weights
+    kernel = SimpleNamespace(weights=weights, whole=weights, sharded=False, all_parts=optimizer._parts)
+    kernel._gradients = partial(fused_sgd.FusedSGD._gradients, kernel)
     for weight in kernel.weights:
         weight.grad = torch.ones_like(weight)
     if change == "gradient":

@@ -6,7 +6,8 @@ second, tiny kernel adds them in a fixed order, so a run is bit-for-bit repeatab
 from device memory, so a captured step follows them when they change.
 
 Each parameter group is one launch. The addresses of its tensors are in a table on the device. Gradients, which torch
-may allocate elsewhere at every step, have a table of their own, rewritten when they move.
+may allocate elsewhere at every step, have a table of their own, rewritten when they move. Of sharded weights it updates
+this rank's pieces; the norms' partial sums are then added over ranks.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tnlpad.core.parts import Parts, same_layout
-from tnlpad.core.sharded import is_sharded
+from tnlpad.core.sharded import is_sharded, piece, pieces, same_sharding, sum_over_ranks
 
 BLOCK = 1024
 WARPS = 4
@@ -125,12 +126,14 @@ def _add_up(partials, first_block, sums, CHUNK: tl.constexpr):  # type: ignore[n
 
 
 def fits(all_parts: Sequence[Parts]) -> bool:
-    """Return whether the kernel handles these parts: whole, in single precision, one dtype, supported options."""
+    """Return whether the kernel handles these parts: single precision, one dtype and sharding, supported options."""
+    weights = [weight for parts in all_parts for weight in parts.weights]
+    sigmas = [sigma for parts in all_parts for sigma in parts.sigma]
     return (
-        not any(is_sharded(weight) for parts in all_parts for weight in parts.weights)
-        and len({weight.dtype for parts in all_parts for weight in parts.weights}) == 1
-        and all(sigma.dtype == torch.float32 for parts in all_parts for sigma in parts.sigma)
-        and all(s.stride() == w.stride() for p in all_parts for s, w in zip(p.sigma, p.weights, strict=True))
+        len({weight.dtype for weight in weights}) == 1
+        and all(same_sharding(weight, weights[0]) for weight in weights)
+        and all(sigma.dtype == torch.float32 for sigma in sigmas)
+        and all(s.stride() == w.stride() for s, w in zip(pieces(sigmas), pieces(weights), strict=True) if w.numel())
         and _options_fit(all_parts)
     )
 
@@ -149,7 +152,9 @@ class FusedSGD:
 
     def __init__(self, all_parts: Sequence[Parts], base: Optimizer, global_norm: bool) -> None:
         self.all_parts, self.base, self.global_norm = all_parts, base, global_norm
-        self.weights = [w for parts in all_parts for w in parts.weights]
+        self.whole = [w for parts in all_parts for w in parts.weights]
+        self.weights = pieces(self.whole)
+        self.sharded = is_sharded(self.whole[0])
         device = self.weights[0].device
         sizes = [w.numel() for w in self.weights]
         blocks = [-(-size // BLOCK) for size in sizes]
@@ -186,16 +191,15 @@ class FusedSGD:
                 elif not same_layout(momentum, leaf):  # loaded from a model with another memory format
                     self.base.state[leaf]["momentum_buffer"] = torch.empty_like(leaf).copy_(momentum)
             momenta.append([self.base.state[leaf]["momentum_buffer"] for leaf in leaves])
-        return parts.sigma, parts.gamma, parts.anchor, momenta[0], momenta[1], parts.weights
+        columns = (parts.sigma, parts.gamma, parts.anchor, momenta[0], momenta[1], parts.weights)
+        return tuple(pieces(column) for column in columns)
 
     def step(self, beta: Tensor) -> bool:
         """Take the step of `step_parts`; return False, with nothing done, if gradients or options do not fit."""
-        gradients_fit = all(
-            w.grad is not None and same_layout(w.grad, w) and w.grad.dtype == w.dtype for w in self.weights
-        )
-        if not gradients_fit or not _options_fit(self.all_parts):
+        gradients = self._gradients()
+        if len(gradients) < len(self.weights) or not _options_fit(self.all_parts):
             return False
-        self._locate_gradients()
+        self._locate(gradients)
         for index in range(len(self.all_parts)):
             self._launch(index, beta, update=True)
         self._add_up()
@@ -204,6 +208,15 @@ class FusedSGD:
         for parts in self.all_parts:
             parts.mark_written()
         return True
+
+    def _gradients(self) -> list[Tensor]:
+        """Return the gradients that the kernel can read, or this rank's pieces of them."""
+        found = [w.grad for w in self.whole]
+        if self.sharded:
+            pairs = zip(found, self.whole, strict=True)
+            found = [piece(g) if g is not None and same_sharding(g, w) else None for g, w in pairs]
+        pairs = zip(found, self.weights, strict=True)
+        return [g for g, w in pairs if g is not None and same_layout(g, w) and g.dtype == w.dtype]
 
     def measure(self) -> None:
         """Compute the norms again."""
@@ -214,6 +227,8 @@ class FusedSGD:
     def _launch(self, index: int, beta: Tensor, update: bool) -> None:
         group = self.all_parts[index].group
         first, last = self.spans[index]
+        if first == last:  # other ranks hold all of the group
+            return
         _update[(last - first,)](
             self.addresses,
             self.gradients,
@@ -243,6 +258,8 @@ class FusedSGD:
 
     def _add_up(self) -> None:
         _add_up[(len(self.weights),)](self.partials, self.first_block, self.sums, CHUNK=1024, num_warps=4)
+        if self.sharded:
+            self.sums.copy_(sum_over_ranks(self.sums, self.whole[0]))
 
     def _learning_rate(self, index: int) -> Tensor:
         lr = self.all_parts[index].group["lr"]
@@ -253,9 +270,9 @@ class FusedSGD:
             self.lr[index].fill_(float(lr))
         return self.lr[index]
 
-    def _locate_gradients(self) -> None:
+    def _locate(self, gradients: Sequence[Tensor]) -> None:
         """Copy the gradients' addresses to the device if they moved since the last step."""
-        addresses = [w.grad.data_ptr() for w in self.weights if w.grad is not None]
+        addresses = [gradient.data_ptr() for gradient in gradients]
         capturing = self.gradients.is_cuda and torch.cuda.is_current_stream_capturing()
         if addresses == self.gradients_written and not capturing and not self.captured_hosts:
             return  # after a capture the table is always rewritten: a replayed graph puts its own addresses there

@@ -92,11 +92,11 @@ class Parts:
         sigma = pieces(self.sigma)
         values = torch._foreach_add(sigma, pieces(self.gamma), alpha=gamma_share) if gamma_share else sigma
         torch._foreach_copy_(pieces(self.weights), values)
-        reshard(self.fsdp_modules)
         self.mark_written()
 
     def mark_written(self) -> None:
-        """Record that the weights are as we wrote them."""
+        """Record that the weights are as we wrote them, and drop gathered copies of older ones."""
+        reshard(self.fsdp_modules)
         self.written = [_stamp(weight) for weight in self.weights]
 
     def moved(self) -> bool:
@@ -169,9 +169,10 @@ def _wide_dtype(weight: Tensor) -> torch.dtype:
 
 
 def same_layout(first: Tensor, second: Tensor) -> bool:
-    """Return whether two tensors have the same shape and strides; dimensions of size 1 have no stride that matters."""
-    return first.shape == second.shape and all(
-        a == b for size, a, b in zip(first.shape, first.stride(), second.stride(), strict=True) if size > 1
+    """Return whether two tensors have the same shape and strides; where there is one element or none, none matters."""
+    return first.shape == second.shape and (
+        first.numel() == 0
+        or all(a == b for size, a, b in zip(first.shape, first.stride(), second.stride(), strict=True) if size > 1)
     )
 
 

@@ -25,6 +25,13 @@ def is_sharded(tensor: object) -> bool:
     return isinstance(tensor, DTensor)
 
 
+def same_sharding(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors are divided among the same ranks in the same way, or are both whole."""
+    if isinstance(a, DTensor) and isinstance(b, DTensor):
+        return a.device_mesh == b.device_mesh and a.placements == b.placements
+    return not is_sharded(a) and not is_sharded(b)
+
+
 def piece(tensor: Tensor) -> Tensor:
     """Return this rank's piece of a sharded tensor, in the same memory."""
     if not isinstance(tensor, DTensor):
@@ -84,14 +91,21 @@ def norms_over_ranks(norms: Sequence[Tensor], tensors: Sequence[Tensor]) -> list
     for index, tensor in enumerate(tensors):
         if isinstance(tensor, DTensor):
             layouts.setdefault((tensor.device_mesh, tensor.placements), []).append(index)
-    for (mesh, placements), indices in layouts.items():
+    for indices in layouts.values():
         squares = torch.stack([norms[k] for k in indices]).square()
-        # Ranks that hold copies of the same piece must not be counted twice.
-        summed_over = [Replicate() if placement.is_replicate() else Partial() for placement in placements]
-        total = DTensor.from_local(squares, mesh, summed_over, run_check=False).full_tensor()
-        for k, norm in zip(indices, total.sqrt().to(squares.device).unbind(), strict=True):
+        total = sum_over_ranks(squares, tensors[indices[0]])
+        for k, norm in zip(indices, total.sqrt().unbind(), strict=True):
             whole[k] = norm
     return whole
+
+
+def sum_over_ranks(values: Tensor, like: Tensor) -> Tensor:
+    """Return the sum of what ranks computed from their pieces of a tensor; copies of a piece count once."""
+    if not isinstance(like, DTensor):
+        return values
+    summed_over = [Replicate() if placement.is_replicate() else Partial() for placement in like.placements]
+    total = DTensor.from_local(values, like.device_mesh, summed_over, run_check=False).full_tensor()
+    return total.to(values.device)  # shards may be kept on the CPU, while ranks communicate between GPUs
 
 
 def fsdp_modules(model: nn.Module) -> list["FSDPModule"]:
