@@ -15,7 +15,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING or torch.distributed.is_available():
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
-    from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, distribute_tensor
+    from torch.distributed.tensor import DTensor, Partial, Placement, Replicate
 else:  # a build of torch without distributed training: nothing is an instance of these
     DTensor, FSDPModule, FullyShardedDataParallel = (type(name, (), {}) for name in ("DTensor", "FSDP2", "FSDP1"))
 
@@ -75,7 +75,9 @@ def shard(value: Tensor, like: Tensor, name: str) -> Tensor:
             )
         return value
     if not isinstance(value, DTensor):
-        return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
+        everywhere = [Replicate()] * like.device_mesh.ndim
+        full = DTensor.from_local(value.detach(), like.device_mesh, everywhere, run_check=False)
+        return full.redistribute(placements=like.placements).clone()
     if value.device_mesh != like.device_mesh:
         raise ValueError(
             f"{name} is sharded over {value.device_mesh}, its weight over {like.device_mesh}: load a full state dict, "
