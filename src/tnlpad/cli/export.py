@@ -88,9 +88,10 @@ def _write_safetensors(path: Path, shipped: "Shipped") -> dict[str, Any]:
     from safetensors.torch import save
 
     from tnlpad.atomic_files import write_by_rename
+    from tnlpad.records.model_file import ordered
 
     mean, std = list(shipped.normalisation.mean), list(shipped.normalisation.std)
     about = {"class_names": list(shipped.class_names), "mean": mean, "std": std, "network": shipped.config.network}
     state = {name: tensor.contiguous() for name, tensor in shipped.weights.state_dict().items()}
-    write_by_rename(path, save(state, {name: json.dumps(value) for name, value in about.items()}))
+    write_by_rename(path, ordered(save(state, {name: json.dumps(value) for name, value in about.items()})))
     return {}

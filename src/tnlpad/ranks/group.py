@@ -29,7 +29,7 @@ from tnlpad.ranks.launch import launched_count, local_count, local_rank
 
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 600.0  # without an answer, a rank is taken for lost
-WAIT_FOR_FIRST = timedelta(days=7)  # while rank 0 prepares data or writes, which may take any time
+PATIENCE = timedelta(days=7)  # while rank 0 does something that may take any time
 # Buffers are equal without being sent: BatchNorm uses statistics of the whole batch. The option was renamed.
 BUFFERS_STAY: dict[str, Any] = {"broadcast_buffers": False}
 if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
@@ -46,11 +46,12 @@ class RankLost(Exception):
 
 @dataclass(kw_only=True, eq=False)
 class _Group:
-    """This rank's place among the others. `control` carries Python objects, on the CPU."""
+    """This rank's place among the others. `control` and `patient` carry Python objects, on the CPU."""
 
     rank: int
     count: int
     control: dist.ProcessGroup
+    patient: dist.ProcessGroup  # also for the roll call after a failure, which leaves the other groups unusable
     timeout: float
     wrapped: dict[nn.Module, DistributedDataParallel] = field(default_factory=dict)
     batch_size: int | None = None  # of the current step
@@ -89,8 +90,13 @@ def joined(device: torch.device, timeout: float = TIMEOUT_SECONDS) -> Iterator[t
     ours = not dist.is_initialized()
     if ours:
         dist.init_process_group(_backend(place), timeout=timedelta(seconds=timeout))
-    control = dist.new_group(backend="gloo", timeout=WAIT_FOR_FIRST)
-    _group = _Group(rank=dist.get_rank(), count=dist.get_world_size(), control=control, timeout=timeout)
+    _group = _Group(
+        rank=dist.get_rank(),
+        count=dist.get_world_size(),
+        control=dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)),
+        patient=dist.new_group(backend="gloo", timeout=PATIENCE),
+        timeout=timeout,
+    )
     try:
         with _naming_lost_ranks():
             yield place
@@ -237,8 +243,11 @@ class _Whole(torch.autograd.Function):
         return gradient[share(ctx.total)] * count(), None
 
 
-def on_first(function: Callable[[], Result]) -> Result:
-    """Call the function on rank 0 and return its result on every rank; an error there is raised on every rank."""
+def on_first(function: Callable[[], Result], *, patient: bool = False) -> Result:
+    """Call the function on rank 0 and return its result on every rank; an error there is raised on every rank.
+
+    With `patient`, the other ranks wait for as long as it takes.
+    """
     if _group is None:
         return function()
     answer: list[Any] = [None, None]
@@ -248,7 +257,7 @@ def on_first(function: Callable[[], Result]) -> Result:
             answer[0] = function()
         except Exception as error:
             failed, answer[1] = error, _portable(error)
-    dist.broadcast_object_list(answer, src=0, group=_group.control)
+    dist.broadcast_object_list(answer, src=0, group=_group.patient if patient else _group.control)
     if failed is not None:
         raise failed
     if answer[1] is not None:
@@ -326,7 +335,7 @@ def _who_is_lost(error: RuntimeError) -> str:
     assert _group is not None, "called by a rank that joined"
     again = "Start the same command again: the run continues from its last checkpoint."
     try:
-        dist.monitored_barrier(_group.control, timedelta(seconds=ANSWER_SECONDS), wait_all_ranks=True)
+        dist.monitored_barrier(_group.patient, timedelta(seconds=ANSWER_SECONDS), wait_all_ranks=True)
     except RuntimeError as missing:
         numbers = str(missing).split("monitoredBarrier")[0]
         who = [word.strip(",") for word in numbers.split() if word.strip(",").isdigit()]

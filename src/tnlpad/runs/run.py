@@ -26,6 +26,7 @@ from tnlpad.features.backbone import Backbone
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.ranks import group
+from tnlpad.records.model_file import ordered
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, find_hash, finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
@@ -252,7 +253,7 @@ def _write_model(folder: RunFolder, name: str, trained: Trained) -> None:
 
     state = {key: value.contiguous().cpu() for key, value in trained.best.items()}
     epoch = chosen(trained.history)["epoch"]
-    write_by_rename(folder.model_file, save(state, {"epoch": str(epoch), "weights": name}))
+    write_by_rename(folder.model_file, ordered(save(state, {"epoch": str(epoch), "weights": name})))
 
 
 def _scores(config: RunConfig, data: Data, statistics: SampleStatistics) -> SampleScores:
@@ -297,6 +298,7 @@ def _summary(
         "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
         "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
         "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        **({"ranks": group.count()} if group.count() > 1 else {}),
         "versions": {
             "tnlpad": __version__,
             "python": platform.python_version(),
