@@ -339,7 +339,7 @@ def compiling(config: RunConfig) -> Iterator[Callable[[], None]]:
     """
     global _compiled_for
     kind = tuple(getattr(config, name) for name in COMPILED_BY)
-    if kind == _compiled_for or not config.compiled:
+    if kind == _compiled_for or not config.compiled or group.count() > 1:  # several ranks compile nothing
         yield lambda: None
         return
     if "torch._dynamo" in sys.modules:
