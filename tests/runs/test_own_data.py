@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 import tnlpad
 from tests.data.own_files import class_folders, picture, save
+from tests.runs.test_run import content
 from tnlpad.cli import app
 from tnlpad.data.own import open_dataset
+from tnlpad.data.prepare_dataset import prepare_own
 from tnlpad.data.progress import Silent
 from tnlpad.errors import DataError
 from tnlpad.records.archive import finished_records
@@ -169,6 +171,34 @@ def test_images_may_be_streamed(tmp_path):
     assert run(config, tmp_path / "runs", own=own).finished
     with pytest.raises(ValueError, match="crop_padding=2: has no effect on streamed images"):
         configure(own.shape, settings={"resize": 10, "crop": 8, "crop_padding": 2})
+
+
+def test_streamed_images_may_be_prepared_and_then_give_the_same_run(tmp_path, monkeypatch):
+    data = class_folders(tmp_path / "data", count=5)
+    own = open_dataset(data)
+    config = configure(own.shape, network="small_resnet", settings=SHORT | {"resize": 10, "crop": 8})
+    expected = content(run(config, tmp_path / "runs", own=own))
+    prepared = prepare_own(data, None, resize=10)
+    assert prepared.folder == tmp_path / "data.prepared-10"
+    with monkeypatch.context() as patched:
+        patched.setattr("tnlpad.data.stream.open_resized", lambda *_: pytest.fail("decoded again"))
+        assert content(run(config, tmp_path / "again", own=own)) == expected
+    name = next(iter(own.ids))
+    save(data / name, picture(99))
+    changed = open_dataset(data)
+    with pytest.raises(DataError, match=rf"data\.prepared-10 was written before '{name}' and 0 other images"):
+        prepare_own_data(configure(changed.shape, settings=SHORT | {"resize": 10, "crop": 8}), changed, CPU)
+
+
+def test_images_in_a_table_may_be_streamed(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
+    columns = {"image": CONTENT["pictures"], "label": LABELS.tolist()}
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["no", "yes"])})
+    datasets.Dataset.from_dict(columns, features=features).save_to_disk(tmp_path / "data")
+    own = open_dataset(tmp_path / "data")
+    assert own.paths[0] is None
+    config = configure(own.shape, network="small_resnet", settings=SHORT | {"resize": 10, "crop": 8})
+    assert run(config, tmp_path / "runs", own=own).finished
 
 
 def test_the_command_names_no_place(tmp_path):

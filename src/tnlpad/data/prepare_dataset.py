@@ -18,9 +18,9 @@ from tnlpad.data.photographs import FOOD101_SPLITS, clothing1m_splits, list_file
 from tnlpad.data.prepare import Prepared, prepare_images
 from tnlpad.data.prepared import prepared_name
 from tnlpad.data.progress import SILENT, Reporter
-from tnlpad.data.storage import FileImages, find_storage, stored
+from tnlpad.data.storage import FileImages, find_storage, prepared_beside, stored
 from tnlpad.errors import DataError
-from tnlpad.types import ImageFiles, ImageSource
+from tnlpad.types import ImageFiles
 
 PREPARABLE = tuple(
     name for name, info in CATALOGUE.items() if any(each.format in ("food101", "clothing1m") for each in info.layouts)
@@ -74,28 +74,6 @@ def _copy_lists(folder: Path, target: Path) -> None:
             write_by_rename(place, path.read_bytes())
 
 
-class EncodedImages:
-    """A user's images, as paths or as encoded content: a `tnlpad.types.ImageStore`."""
-
-    def __init__(self, files: Sequence[str | bytes], ids: Sequence[str]) -> None:
-        self.files, self.ids = files, ids
-
-    def read(self, place: int) -> ImageSource:
-        """Return the path or content of an image."""
-        return self.files[place]
-
-    def where(self, place: int) -> str:
-        """Return the path or id of an image."""
-        source = self.files[place]
-        return source if isinstance(source, str) else self.ids[place]
-
-
-def prepared_beside(source: Path, resize: int) -> Path:
-    """Return where runs look for the prepared images of a user's folder."""
-    source = Path(os.path.abspath(source))
-    return source.with_name(f"{source.name}.{prepared_name(resize)}")
-
-
 def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Reporter = SILENT) -> Prepared:
     """Prepare the images of a user's data that can be read.
 
@@ -106,6 +84,7 @@ def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Report
         reporter: Receives progress.
     """
     from tnlpad.data.own.open import open_dataset
+    from tnlpad.data.own.selection import EncodedImages
 
     own = open_dataset(source, reporter=reporter)
     if own.files is None:
@@ -113,5 +92,5 @@ def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Report
     place = prepared_beside(source, resize)
     place = place if out is None else out / place.name
     names = [name.encode() for name in own.ids]
-    images = EncodedImages(own.files, own.ids)
+    images = EncodedImages(own.files, own.ids, own.source)
     return prepare_images(names, images, place, resize=resize, source=str(source), reporter=reporter)

@@ -5,6 +5,7 @@ In the folder of a dataset, images are looked for in `prepared-N` (pixels of the
 and so are the pixels that a run sees.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -81,6 +82,43 @@ def stored(storage: NamedImages, names: Sequence[bytes]) -> ChosenImages:
             f"{storage.folder.name} away to read the images from files."
         )
     return ChosenImages(storage, places)
+
+
+def prepared_beside(source: Path, resize: int) -> Path:
+    """Return where runs look for the prepared images of a user's folder."""
+    source = Path(os.path.abspath(source))
+    return source.with_name(f"{source.name}.{prepared_name(resize)}")
+
+
+def prepared_of(
+    source: Path, ids: Sequence[str], digests: Sequence[bytes], rows: Index, resize: int
+) -> ChosenImages | None:
+    """Return the prepared pixels of some of a user's images, or None if there are none beside the data.
+
+    Args:
+        source: The user's folder.
+        ids, digests: Name of each image, and SHA-256 of its file.
+        rows: The images to choose.
+        resize: Pixels of the shorter side.
+
+    Raises:
+        DataError: An image is new or has changed since.
+    """
+    prepared = open_prepared(prepared_beside(source, resize))
+    if prepared is None:
+        return None
+    places, content = places_of(prepared.names(), [ids[row].encode() for row in rows.tolist()]), prepared.digests()
+    fresh = [
+        row
+        for row, place in zip(rows.tolist(), places.tolist(), strict=True)
+        if place == MISSING or content[place].tobytes() != digests[row]
+    ]
+    if fresh:
+        raise DataError(
+            f"{prepared.folder} was written before {ids[fresh[0]]!r:.120} and {len(fresh) - 1:,} other images were "
+            "added or changed. Remove it, and prepare the images again with `tnlpad data prepare` if you like."
+        )
+    return ChosenImages(prepared, places)
 
 
 def places_of(names: Iterable[bytes], wanted: Sequence[bytes]) -> Index:

@@ -17,6 +17,7 @@ from tnlpad.data.own.digests import Digests
 from tnlpad.data.own.open import decoded
 from tnlpad.data.own.selection import EncodedImages, Selection, selected
 from tnlpad.data.progress import SILENT, Reporter, in_threads
+from tnlpad.data.storage import prepared_of
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import Features
@@ -179,7 +180,7 @@ def _finetuned(
     assert found.ours is not None, "checked when it was chosen"
     normalisation = Normalisation(mean=found.ours.mean, std=found.ours.std)
     if config.crop is not None:
-        return _files(own, rows), _files(own, test_rows), normalisation
+        return _files(config, own, rows), _files(config, own, test_rows), normalisation
     assert config.resize is not None, "checked with the configuration"
     pictures, side = own.files if own.files is not None else own.images, config.resize
     assert pictures is not None, "checked when the backbone was chosen"
@@ -285,21 +286,24 @@ def _inputs(
         return _at(own.images, rows), own.images[test_rows], _pixel_statistics(own.images, rows[parts.train])
     assert own.files is not None, "own data have features, images or files"
     if config.crop is not None:
-        return _files(own, rows), _files(own, test_rows), IMAGENET_NORMALISATION
+        return _files(config, own, rows), _files(config, own, test_rows), IMAGENET_NORMALISATION
     assert config.resize is not None, "checked with the configuration"
     chosen = Selection(own.files, np.concatenate([rows, test_rows]))
     pixels = decoded(chosen, config.resize, 1 if own.shape.channels == 1 else 3, reporter=reporter)
     return pixels[: len(rows)], pixels[len(rows) :], _pixel_statistics(pixels, parts.train)
 
 
-def _files(own: OwnDataset, rows: Index) -> ImageFiles:
+def _files(config: RunConfig, own: OwnDataset, rows: Index) -> ImageFiles:
+    """Return images that stay on disk, from pixels beside them if `tnlpad data prepare` has written any."""
     assert own.files is not None, "images in memory are not streamed"
+    assert config.resize is not None, "checked with the configuration"
     ids, files = selected(own.ids, rows), selected(own.files, rows)
+    prepared = prepared_of(own.source, own.ids, own.digests, rows, config.resize)
     return ImageFiles(
         paths=ids,
         labels=own.labels[rows],
         class_names=own.class_names,
-        store=EncodedImages(files, ids, own.source),
+        store=prepared or EncodedImages(files, ids, own.source),
     )
 
 
