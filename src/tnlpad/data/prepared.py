@@ -13,6 +13,7 @@ A folder `prepared-128` holds images whose shorter side has 128 pixels:
 
 import hashlib
 import json
+import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -31,6 +32,7 @@ MANIFEST, NAMES = "manifest.json", "names.txt"
 INDEX = np.dtype([("width", "<u4"), ("height", "<u4"), ("sha256", "u1", 32)])  # of each image; the digest is its file's
 CHANNELS = 3
 MAX_MANIFEST_BYTES, MAX_NAMES_BYTES = 1 << 26, 1 << 30
+RELEASED_BYTES = 1 << 24
 ADVICE = "Remove the folder and run `tnlpad data prepare` again."
 
 
@@ -110,6 +112,7 @@ class PreparedImages:
     """Prepared images by their place in the list of names: a `tnlpad.types.ImageStore` of pixels.
 
     Pixels are read through memory maps. The system keeps recently read ones in its cache, for all processes together.
+    They do not count as memory of this process for long, so its size does not depend on the number of images.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +122,8 @@ class PreparedImages:
             raise DataError(f"{folder} has {len(index):,} of {self.manifest.images:,} images. {ADVICE}")
         self.sizes = np.stack([index["height"], index["width"]], 1)
         self.begins = np.concatenate([_begins(part) for part in self._split(self.sizes)])
-        self._maps: dict[int, NDArray[np.uint8]] = {}
+        self._maps: dict[int, mmap.mmap] = {}
+        self._touched = 0  # bytes since pages were last released
 
     def _index(self, part: PreparedPart) -> NDArray[Any]:
         path = self.folder / part.file
@@ -148,21 +152,30 @@ class PreparedImages:
     def read(self, place: int) -> NDArray[np.uint8]:
         """Return the pixels of an image: height × width × 3."""
         height, width = self.sizes[place].tolist()
-        begin = int(self.begins[place])
-        pixels = self._map(place // self.manifest.images_per_part)[begin : begin + height * width * CHANNELS]
-        return pixels.reshape(height, width, CHANNELS)
+        size, begin = height * width * CHANNELS, int(self.begins[place])
+        part = self._map(place // self.manifest.images_per_part)
+        self._release(size)
+        return np.frombuffer(part, np.uint8, size, begin).reshape(height, width, CHANNELS)
 
     def where(self, place: int) -> str:
         """Name an image by its part."""
         part = self.manifest.parts[place // self.manifest.images_per_part]
         return f"{self.folder / part.file}, image {place % self.manifest.images_per_part}"
 
-    def _map(self, number: int) -> NDArray[np.uint8]:
+    def _map(self, number: int) -> mmap.mmap:
         if number not in self._maps:
             path = self.folder / self.manifest.parts[number].file
-            with readable(path):
-                self._maps[number] = np.asarray(np.memmap(path, np.uint8, "r"))
+            with readable(path), path.open("rb") as file:
+                self._maps[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._maps[number]
+
+    def _release(self, size: int) -> None:
+        """Give pages back now and then, which stay in the system's cache: else they count as memory of this process."""
+        self._touched += size
+        if self._touched > RELEASED_BYTES and hasattr(mmap, "MADV_DONTNEED"):
+            self._touched = 0
+            for part in list(self._maps.values()):
+                part.madvise(mmap.MADV_DONTNEED)
 
     def problems(self) -> Iterator[str]:
         """Yield one sentence for every file that differs from the manifest; reads all of them."""

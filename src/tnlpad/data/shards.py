@@ -58,13 +58,10 @@ def shard_files(folder: Path) -> list[str]:
 
 def open_shards(folder: Path, reporter: Reporter = SILENT) -> "ShardImages | None":
     """Open a folder of shards, or return None if it has none. All readers of this process share one index."""
-    names = shard_files(folder)
-    if not names:
-        return None
-    with readable(folder):
-        found = [os.stat(folder / name) for name in names]
-    stamp = tuple((name, each.st_size, each.st_mtime_ns) for name, each in zip(names, found, strict=True))
     place = Path(os.path.abspath(folder))
+    stamp = _stamp(place)
+    if not stamp:
+        return None
     if (place, stamp) not in _OPENED:
         _OPENED.clear()  # an index of a million images is worth sharing, and not worth keeping after its use
         _OPENED[place, stamp] = _indexed(place, stamp, reporter)
@@ -74,15 +71,29 @@ def open_shards(folder: Path, reporter: Reporter = SILENT) -> "ShardImages | Non
 _OPENED: dict[tuple[Path, Stamp], "ShardImages"] = {}
 
 
+def _stamp(folder: Path) -> Stamp:
+    with readable(folder):
+        found = [(name, os.stat(folder / name)) for name in shard_files(folder)]
+    return tuple((name, each.st_size, each.st_mtime_ns) for name, each in found)
+
+
 def _indexed(folder: Path, stamp: Stamp, reporter: Reporter) -> "ShardImages":
-    digest = hashlib.sha256(json.dumps([FORMAT, stamp]).encode()).hexdigest()
-    elsewhere = user_cache() / "tnlpad" / "shards" / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]}.npz"
-    places = (folder / INDEX_FILE, elsewhere)
-    index = next((kept for path in places if (kept := _read_index(path, digest)) is not None), None)
+    shards, digest = [name for name, _, _ in stamp], _digest(stamp)
+    index = next((kept for path in _places(folder) if (kept := _read_index(path, digest)) is not None), None)
     if index is None:
-        index = index_shards(folder, [name for name, _, _ in stamp], reporter)
-        _write_index(places, index, digest)
-    return ShardImages(folder, [name for name, _, _ in stamp], index)
+        index = index_shards(folder, shards, reporter)
+        keep_index(folder, index)
+    return ShardImages(folder, shards, index)
+
+
+def _digest(stamp: Stamp) -> str:
+    return hashlib.sha256(json.dumps([FORMAT, stamp]).encode()).hexdigest()
+
+
+def _places(folder: Path) -> tuple[Path, Path]:
+    """Return where the index of a folder may be."""
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+    return folder / INDEX_FILE, user_cache() / "tnlpad" / "shards" / f"{name}.npz"
 
 
 class ShardImages:
@@ -213,13 +224,13 @@ def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return str(values[0]).encode() if values else b""
 
 
-def _write_index(places: Sequence[Path], index: ShardIndex, digest: str) -> None:
-    """Keep the index at the first place that can be written to; without one, it is built again next time."""
-    arrays = {"digest": np.frombuffer(digest.encode(), np.uint8), "shard": index.shard, "offset": index.offset}
-    arrays["size"] = index.size
+def keep_index(folder: Path, index: ShardIndex) -> None:
+    """Write the index beside the shards or into the cache; if neither is possible, it is built again next time."""
+    digest = np.frombuffer(_digest(_stamp(folder)).encode(), np.uint8)
+    arrays = {"digest": digest, "shard": index.shard, "offset": index.offset, "size": index.size}
     for name, texts in (("names", index.names), ("labels", index.labels)):
         arrays |= {name: np.frombuffer(texts.content, np.uint8), f"{name}_bounds": texts.bounds}
-    for path in places:
+    for path in _places(folder):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as file:
