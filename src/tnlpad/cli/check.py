@@ -60,8 +60,8 @@ def check(
     """Describe your own data, and the network and settings that `tnlpad train` would use.
 
     Prints classes, sizes, unreadable files, exact and near duplicates. Every
-    image is decoded; nothing is written. Exits with code 3 if the data
-    cannot be trained on.
+    image is decoded; your data are not changed. Exits with code 3 if the
+    data cannot be trained on.
 
     Example: tnlpad check photos
     """
@@ -79,7 +79,15 @@ def check(
     try:
         with progress_reporter(quiet) as reporter:
             own = open_dataset(
-                data, images=images, label=label, text=text, group=group, id=id, ignored=ignore or (), reporter=reporter
+                data,
+                images=images,
+                label=label,
+                text=text,
+                group=group,
+                id=id,
+                ignored=ignore or (),
+                fresh=True,
+                reporter=reporter,
             )
             found = inspect(own, reporter)
     except DataError as error:

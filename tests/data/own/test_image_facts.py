@@ -18,7 +18,8 @@ FOUND = [info(1, mode="L"), info(0), "it is damaged", info(0, width=2), info(7, 
 
 
 def test_facts_come_back_as_they_were():
-    facts, reasons = ImageFacts.of(FOUND, len(FOUND))
+    facts = ImageFacts.empty(len(FOUND))
+    reasons = facts.fill(range(len(FOUND)), FOUND)
     assert reasons == {2: "it is damaged"}
     usable = facts.take(np.array([0, 1, 3, 4, 5]))
     expected = [each for each in FOUND if not isinstance(each, str)]
@@ -29,7 +30,9 @@ def test_facts_come_back_as_they_were():
 
 
 def test_counts_are_those_of_the_images():
-    usable = ImageFacts.of(FOUND, len(FOUND))[0].take(np.array([0, 1, 3, 4, 5]))
+    facts = ImageFacts.empty(len(FOUND))
+    facts.fill(range(len(FOUND)), FOUND)
+    usable = facts.take(np.array([0, 1, 3, 4, 5]))
     assert list(usable.modes.items()) == Counter(each.mode for each in usable).most_common()
     assert list(usable.sizes.items()) == Counter((each.width, each.height) for each in usable).most_common()
     assert (usable.side, usable.gray) == (3, False)
@@ -39,8 +42,9 @@ def test_counts_are_those_of_the_images():
 def test_a_real_file(tmp_path):
     path = str(class_folders(tmp_path, ("cat",), 1) / "cat" / "0.png")
     found = probe(path)
-    facts, reasons = ImageFacts.of([found], 1)
-    assert (facts[0], reasons) == (found, {})
+    facts = ImageFacts.empty(1)
+    assert facts.fill([0], [found]) == {}
+    assert facts[0] == found
 
 
 @pytest.mark.parametrize("count", [0, 1, 50])

@@ -28,16 +28,20 @@ class ImageFacts(Sequence[ImageInfo]):
         self.table = table
 
     @classmethod
-    def of(cls, found: Iterable[ImageInfo | str], count: int) -> "tuple[ImageFacts, dict[int, str]]":
-        """Return the facts about images, and by place why others cannot be used; the facts about these are zeros."""
-        table, reasons = np.zeros(count, FACTS), dict[int, str]()
-        for place, each in enumerate(found):
+    def empty(cls, count: int) -> "ImageFacts":
+        """Return facts to fill in; those about images that cannot be used stay zeros."""
+        return cls(np.zeros(count, FACTS))
+
+    def fill(self, places: Iterable[int], found: Iterable[ImageInfo | str]) -> dict[int, str]:
+        """Fill in the facts about the images at these places; return by place why some cannot be used."""
+        reasons: dict[int, str] = {}
+        for place, each in zip(places, found, strict=True):
             if isinstance(each, str):
                 reasons[place] = each
             else:
                 digest, look = (np.frombuffer(part, np.uint8) for part in (each.digest, each.thumbnail))
-                table[place] = (each.width, each.height, each.mode, digest, look)
-        return cls(table), reasons
+                self.table[place] = (each.width, each.height, each.mode, digest, look)
+        return reasons
 
     def __len__(self) -> int:
         return len(self.table)

@@ -1,6 +1,6 @@
 """Open own data: choose the reader of a path, check every sample, and leave out those that cannot be used.
 
-Every image is decoded once, so that none fails in the middle of a training.
+Every image is decoded once, so that none fails in the middle of a training; `checked` remembers the result.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.data.own.arrays import read_npz
+from tnlpad.data.own.checked import check_files
 from tnlpad.data.own.dataset import (
     DataShape,
     Kind,
@@ -31,7 +32,7 @@ from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_o
 from tnlpad.data.own.manifest import SUFFIXES, read_manifest
 from tnlpad.data.own.selection import Encoded, Selection, selected
 from tnlpad.data.paths import PathList
-from tnlpad.data.pixels import Channels, probe
+from tnlpad.data.pixels import Channels
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 from tnlpad.types import Index
@@ -51,6 +52,7 @@ def open_dataset(
     text: str | None = None,
     group: str | None = None,
     id: str | None = None,
+    fresh: bool = False,
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Open a folder of images, a table, an .npz file or a Hugging Face dataset on disk.
@@ -61,6 +63,7 @@ def open_dataset(
         label, columns, categories, ignored, text, group, id: As in `ReadOptions`.
         labelled: Whether samples must have labels. If not, labels are not read, an image folder is every image below
             it, and a single image is allowed: data to predict.
+        fresh: Whether to read every image file, also those that were checked before and have not changed.
         reporter: Receives progress.
     """
     source, folder = Path(path), Path(images) if images is not None else None
@@ -75,7 +78,7 @@ def open_dataset(
         id=id,
     )
     listing = list_samples(source, folder, options)
-    own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, reporter=reporter)
+    own = dataset_of(listing, source, folder, label_column=label, labelled=labelled, fresh=fresh, reporter=reporter)
     decided = Decided()
     if labelled:
         decided = read_decided(source, own.ids, Selection(own.class_names, own.labels))
@@ -131,10 +134,11 @@ def dataset_of(
     *,
     label_column: str | None = None,
     labelled: bool = True,
+    fresh: bool = False,
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Check the samples of a listing and return those that can be used."""
-    content = _check_content(listing, reporter)
+    content = _check_content(listing, source, fresh, reporter)
     rows, problems = _usable_rows(listing, content.reasons, labelled, source)
     labels, class_names = np.full(len(rows), UNLABELLED, dtype=np.int64), tuple[str, ...]()
     if labelled:
@@ -252,10 +256,9 @@ class _Content:
     images: ImageFacts | None = None
 
 
-def _check_content(listing: Listing, reporter: Reporter) -> _Content:
+def _check_content(listing: Listing, source: Path, fresh: bool, reporter: Reporter) -> _Content:
     if listing.files is not None:
-        found = in_threads(probe, listing.files, "Checking images", reporter)
-        images, reasons = ImageFacts.of(found, len(listing.files))
+        images, reasons = check_files(listing.files, source, fresh=fresh, reporter=reporter)
         return _Content(digests=images.digests, reasons=reasons, images=images)
     if listing.texts is not None:
         return _Content(digests=[hashlib.sha256(text.encode()).digest() for text in listing.texts])
