@@ -3,6 +3,7 @@ import io
 import multiprocessing
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tnlpad.errors import DataError
 from tnlpad.features import extract as extract_module
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.extract import extract, extract_dataset
+from tnlpad.ranks import group
 
 SIDE = 8
 
@@ -247,3 +249,44 @@ def test_features_stay_in_memory_where_the_disk_is_full(monkeypatch):
     monkeypatch.setattr(extract_module, "MAX_BYTES_IN_MEMORY", 100)
     monkeypatch.setattr(os, "posix_fallocate", full)
     assert not isinstance(extract_module.empty_features(40, 3).base, np.memmap)
+
+
+def on_a_rank(rank, port, folder, pictures):
+    """Compute features as one of two ranks, with a cache that only rank 0 has filled in part."""
+    place = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in place.items()}
+    torch.set_num_threads(1)
+    extract_module.ROWS_PER_EXCHANGE = 8
+    seen = []
+    with group.joined(torch.device("cpu")):
+        found = extract(pictures, backbone(seen), cache=folder / f"cache{rank}")
+        try:
+            extract([*pictures[:10], b"not an image"], backbone(identity="means-2"))
+        except DataError as error:
+            message = str(error)
+    np.savez(folder / f"{rank}.npz", found=found, seen=sum(seen), message=message)
+
+
+def test_ranks_compute_a_share_each(tmp_path):
+    pictures = [photograph(number % 45) for number in range(50)]
+    extract(pictures[:5], backbone(), cache=tmp_path / "cache0")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    ranks = [context.Process(target=on_a_rank, args=(rank, port, tmp_path, pictures)) for rank in range(2)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(120)
+    assert [rank.exitcode for rank in ranks] == [0, 0]
+    first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
+    np.testing.assert_array_equal(first["found"], second["found"])
+    np.testing.assert_allclose(first["found"], [by_hand(picture) for picture in pictures], atol=1e-6)
+    assert sorted([int(first["seen"]), int(second["seen"])]) == [22, 23]  # of the 45 that a rank lacks
+    for found in (first, second):
+        assert "cannot be read as an image" in str(found["message"])
+    seen = []
+    extract(pictures, backbone(seen), cache=tmp_path / "cache0")
+    assert seen == []  # rank 0 has stored all of them
+    assert not (tmp_path / "cache1").exists()

@@ -7,10 +7,10 @@ about five digits, whatever the batches were.
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TypeVar
@@ -30,6 +30,7 @@ from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import EntryKey, FeatureCache, Features
 from tnlpad.features.hugging_face import TEXT_BATCH, TextBackbone
+from tnlpad.ranks import group
 
 PREPROCESSING = 1  # raise it when decoding or resizing changes the pixels
 TEXT_PREPROCESSING = 1
@@ -38,6 +39,7 @@ BATCH_ON_GPU = 128
 MAX_DECODERS = 16
 BATCHES_AHEAD = 2  # per worker
 TASK = "Computing features"
+ROWS_PER_EXCHANGE = 1024  # of each rank
 MAX_BYTES_IN_MEMORY = 1 << 30  # of features; those of 200,000 photographs
 
 Result = TypeVar("Result")
@@ -129,16 +131,16 @@ def _cached(
     for places, rows in store.read(digests.take(different)):
         features[different[places]] = rows
         missing[places] = False
-    wanted = different[missing].tolist()
+    # Ranks may have caches of their own.
+    wanted: list[int] = np.unique(np.concatenate(group.from_each(different[missing]))).tolist()
+    done = 0
     try:
-        with closing(compute(wanted)) as batches:
-            done = 0
-            for rows in batches:
-                some = wanted[done : done + len(rows)]
-                features[some] = rows
+        for some, rows in _by_all_ranks(compute, wanted):
+            features[some] = rows
+            if group.rank() == 0:
                 store.add([digests[row] for row in some], rows)
-                done += len(rows)
-                reporter.progress(TASK, done, len(wanted))
+            done += len(some)
+            reporter.progress(TASK, done, len(wanted))
     finally:  # also if interrupted: the next pass goes on from here
         store.flush()
         if store.problem is not None:
@@ -146,6 +148,44 @@ def _cached(
     for row in np.flatnonzero(first != np.arange(len(digests))):
         features[row] = features[first[row]]
     return features
+
+
+def _by_all_ranks(compute: Compute, wanted: Sequence[int]) -> Iterator[tuple[Sequence[int], Features]]:
+    """Yield some of the wanted rows and their features, one after the other; each rank computes a share of them."""
+    if not group.divides(len(wanted)):
+        with closing(compute(wanted)) as batches:
+            done = 0
+            for rows in batches:
+                yield wanted[done : done + len(rows)], rows
+                done += len(rows)
+        return
+    size = ROWS_PER_EXCHANGE * group.count()
+    blocks = [wanted[start : start + size] for start in range(0, len(wanted), size)]
+    own = [_share(block) for block in blocks]
+    with closing(compute([row for share in own for row in share])) as batches:
+        rows_one_by_one = chain.from_iterable(batches)
+        for block, share in zip(blocks, own, strict=True):
+            yield block, np.concatenate(_exchanged(islice(rows_one_by_one, len(share))))
+
+
+def _share(block: Sequence[int]) -> Sequence[int]:
+    first, last = (number * len(block) // group.count() for number in (group.rank(), group.rank() + 1))
+    return block[first:last]
+
+
+def _exchanged(rows: Iterator[Features]) -> list[Features]:
+    """Return the rows of all ranks; an error of one is raised on all, so that none waits for it."""
+    computed: Features | DataError
+    try:
+        computed = np.array(list(rows), np.float32)
+    except DataError as error:
+        computed = error
+    found: list[Features] = []
+    for each in group.from_each(computed):
+        if isinstance(each, DataError):
+            raise each
+        found += [each] if len(each) else []
+    return found
 
 
 def empty_features(count: int, dimensions: int) -> Features:
