@@ -54,6 +54,7 @@ docs: $(READY)
 	$(BIN)/python docs/own_data.py
 	$(BIN)/python docs/suspects.py
 	$(BIN)/python -m benchmarks.step_times
+	$(BIN)/python docs/scaling.py
 	$(BIN)/python docs/excerpt.py
 
 results: $(READY)
