@@ -93,8 +93,8 @@ def _assumptions() -> str:
     small_inside, small_between = (f"{x * 1e6:.0f} µs" for x in (assumed.latency_inside, assumed.latency_between))
     return _paragraph(
         f"Computed by `docs/scaling.py` from recorded step times on an {recorded['machine']} ({recorded['basis']}), "
-        f"not measured on several GPUs. Assumed: machines of {assumed.gpus_per_machine} GPUs; gradients are added up at "
-        f"{inside} within a machine and {between} between machines; a small sum takes {small_inside} within and "
+        f"not measured on several GPUs. Assumed: machines of {assumed.gpus_per_machine} GPUs; gradients are added up "
+        f"at {inside} within a machine and {between} between machines; a small sum takes {small_inside} within and "
         f"{small_between} between machines; nothing of it overlaps with computation; on several ranks, launching a "
         f"step of ResNet-50 takes {assumed.uncaptured * 1e3:.0f} ms at least; a photograph of 256 pixels has "
         f"{assumed.jpeg_bytes / 1e3:.0f} kB as JPEG and {assumed.pixel_bytes / 1e3:.0f} kB as pixels."
