@@ -20,6 +20,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 
 from tests.core.problems import batches, parts
 from tnlpad import Decomposition, parameter_groups
+from tnlpad.core.parts import check_capturable
 
 HALF, WHOLE = 12, 24
 STEPS_PER_EPOCH = 4
@@ -219,7 +220,8 @@ def check_page(path: Path) -> None:
     names |= {"Decomposition": Decomposition, "parameter_groups": parameter_groups}
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 4
-    with contextlib.chdir(path):
+    (path / "page").mkdir(exist_ok=True)
+    with contextlib.chdir(path / "page"):
         for number, block in enumerate(blocks):
             exec(compile(block, "docs/scaling.md", "exec"), names)
             if number == 0:
@@ -241,8 +243,14 @@ def check_refusals() -> None:
             Decomposition(groups, base, lr=0.1)
     with pytest.raises(ValueError, match="full_state_dict"):
         build(network()).load_state_dict(build(model).state_dict())
-    with pytest.raises(ValueError, match="fully_shard instead"):
-        parameter_groups(FullyShardedDataParallel(network(), device_id=torch.device("cpu")))
+    with pytest.raises(RuntimeError, match="CUDA graph"):
+        check_capturable(groups, torch.optim.SGD(groups[0]["params"]), None)
+    for original in (True, False):
+        flat = FullyShardedDataParallel(network(), device_id=torch.device("cpu"), use_orig_params=original)
+        with pytest.raises(ValueError, match="fully_shard instead"):
+            parameter_groups(flat)
+        with pytest.raises(ValueError, match="fully_shard instead"):
+            Decomposition(flat.parameters(), torch.optim.SGD, lr=0.1)
     early = network()
     optimizer = build(early)
     sharded(early)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed import checkpoint
 
 from tests.core.sharded_ranks import CASES, HALF, WHOLE, build, network, train
 
@@ -62,12 +63,18 @@ def test_two_ranks_resume_to_the_same_numbers(results, saved):
     torch.testing.assert_close(results["resumed"][saved], results["cases"]["sgd"]["sigma"], **CLOSE)
 
 
-def test_one_process_resumes_what_two_ranks_saved(ranks, results):
-    saved = torch.load(ranks / "two.pt")
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize("saved", ["two.pt", "shards"])
+def test_one_process_resumes_what_two_ranks_saved(ranks, results, saved):
     model = network(seed=5)
     optimizer = build(model)
-    model.load_state_dict(saved["model"])
-    optimizer.load_state_dict(saved["optimizer"])
+    if saved == "shards":
+        optimizer.prepare_to_load()
+        checkpoint.load({"model": model, "optimizer": optimizer}, checkpoint_id=ranks / saved)
+    else:
+        state = torch.load(ranks / saved)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
     train(model, optimizer, HALF, WHOLE)
     expected = results["cases"]["sgd"]["sigma"]
     torch.testing.assert_close(dict(optimizer.sigma_state_dict(model)), expected, **CLOSE)

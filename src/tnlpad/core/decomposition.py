@@ -338,6 +338,8 @@ class Decomposition(Optimizer):
         return None
 
     def _require_untouched(self) -> None:
+        if all(parts.untouched() for parts in self._parts):
+            return
         moved = any(parts.moved() for parts in self._parts)
         if (name := self._changed()) is not None:
             raise RuntimeError(

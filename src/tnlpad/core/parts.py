@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adafactor, Optimizer, Rprop, SparseAdam
 
-from tnlpad.core.sharded import from_pieces, is_sharded, piece, pieces, reshard, shard
+from tnlpad.core.sharded import check_not_flat, from_pieces, is_sharded, piece, pieces, reshard, shard
 
 Group = dict[str, Any]
 UNSHARDED_BASES = (Adafactor, Rprop, SparseAdam)
@@ -26,6 +26,7 @@ class Parts:
     gamma: list[Tensor] = field(default_factory=list)
     anchor: list[Tensor] = field(default_factory=list)
     written: list[tuple[int, int]] = field(default_factory=list)  # version and address of each weight at our last write
+    sharded: bool = False
     fsdp_modules: Sequence[Any] = ()  # hold gathered copies of the weights, to be dropped when we write
 
     @classmethod
@@ -46,6 +47,7 @@ class Parts:
             fsdp_modules: The modules that gather sharded weights.
         """
         parts = cls(group, group["params"], fsdp_modules=fsdp_modules or ())
+        parts.sharded = any(is_sharded(weight) for weight in parts.weights)
         for given, name in ((sigma, "sigma"), (gamma, "gamma"), (sigma_share, "sigma_share")):
             _check_given(given, name, parts.weights)
         for index, weight in enumerate(parts.weights):
@@ -97,12 +99,20 @@ class Parts:
     def mark_written(self) -> None:
         """Record that the weights are as we wrote them, and drop gathered copies of older ones."""
         reshard(self.fsdp_modules)
-        self.written = [_stamp(weight) for weight in self.weights]
+        self.written = self._stamps()
+
+    def untouched(self) -> bool:
+        """Return whether nothing wrote or moved the weights since we wrote them."""
+        return self._stamps() == self.written
 
     def moved(self) -> bool:
         """Return whether a weight is at another address than when we wrote it."""
-        addresses = [address for _, address in self.written]
-        return addresses != [piece(weight).data_ptr() for weight in self.weights]
+        return [address for _, address in self.written] != [address for _, address in self._stamps()]
+
+    def _stamps(self) -> list[tuple[int, int]]:
+        if self.sharded:
+            return [_stamp(weight) for weight in self.weights]
+        return [(weight._version, weight.data_ptr()) for weight in self.weights]  # at every step: few function calls
 
     @torch.no_grad()
     def changed(self, gamma_share: float) -> int | None:
@@ -111,15 +121,16 @@ class Parts:
         The host knows version counters and addresses. Values are compared, which waits for the device, only where one
         of them differs: DDP, for example, writes the same values again.
         """
+        stamps = self._stamps()
         for index, weight in enumerate(self.weights):
-            if _stamp(weight) == self.written[index]:
+            if stamps[index] == self.written[index]:
                 continue
             sigma, gamma = piece(self.sigma[index]), piece(self.gamma[index])
             if weight.device != sigma.device:
                 return index
             if not torch.equal(piece(weight), torch.add(sigma, gamma, alpha=gamma_share).to(weight.dtype)):
                 return index
-            self.written[index] = _stamp(weight)
+            self.written[index] = stamps[index]
         return None
 
     def adopt_weights(self) -> None:
@@ -138,7 +149,7 @@ class Parts:
 
 def _stamp(weight: Tensor) -> tuple[int, int]:
     own = piece(weight)
-    return weight._version if own is weight else weight._version + own._version, own.data_ptr()
+    return weight._version + own._version, own.data_ptr()
 
 
 def _check_given(given: Sequence[Tensor] | None, name: str, weights: Sequence[Tensor]) -> None:
@@ -152,6 +163,7 @@ def _check_given(given: Sequence[Tensor] | None, name: str, weights: Sequence[Te
 
 
 def _check_decomposable(weight: Tensor, name: str) -> None:
+    check_not_flat(weight)
     if not weight.requires_grad:
         raise ValueError(f"{name} requires no gradient and cannot be decomposed: unfreeze it or leave it out.")
     if not weight.is_floating_point():
@@ -255,7 +267,7 @@ def check_proximal(base: Optimizer, all_parts: Sequence[Parts], gamma_update: st
 
 def check_sharded(base: Optimizer, all_parts: Sequence[Parts]) -> None:
     """Raise for base optimizers whose step torch does not define on sharded tensors."""
-    if not any(is_sharded(sigma) for parts in all_parts for sigma in parts.sigma):
+    if not any(parts.sharded for parts in all_parts):
         return
     if isinstance(base, UNSHARDED_BASES):
         raise ValueError(f"torch's {type(base).__name__} does not take sharded weights: use SGD or AdamW.")

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 if TYPE_CHECKING or torch.distributed.is_available():
     from torch.distributed.device_mesh import DeviceMesh
-    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+    from torch.distributed.fsdp import FSDPModule
     from torch.distributed.tensor import DTensor, Partial, Placement, Replicate
 else:  # a build of torch without distributed training: nothing is an instance of these
-    DTensor, FSDPModule, FullyShardedDataParallel = (type(name, (), {}) for name in ("DTensor", "FSDP2", "FSDP1"))
+    DTensor, FSDPModule = type("DTensor", (), {}), type("FSDPModule", (), {})
+
+FLAT_MARK = "_fsdp_flattened"  # set by torch on the parameters of FSDP1
 
 
 def is_sharded(tensor: object) -> bool:
@@ -112,15 +114,20 @@ def sum_over_ranks(values: Tensor, like: Tensor) -> Tensor:
 
 def fsdp_modules(model: nn.Module) -> list["FSDPModule"]:
     """Return the modules on which `fully_shard` was called, with their parameters back in shards."""
-    for module in model.modules():
-        if isinstance(module, FullyShardedDataParallel):
-            raise ValueError(
-                "FullyShardedDataParallel flattens weights and cannot be decomposed: shard the model with "
-                "torch.distributed.fsdp.fully_shard instead."
-            )
+    for parameter in model.parameters():
+        check_not_flat(parameter)
     found: list[FSDPModule] = [module for module in model.modules() if isinstance(module, FSDPModule)]
     reshard(found)
     return found
+
+
+def check_not_flat(weight: Tensor) -> None:
+    """Raise for weights of FSDP1, which are views into one flat tensor."""
+    if getattr(weight, FLAT_MARK, False):
+        raise ValueError(
+            "FullyShardedDataParallel (FSDP1) flattens weights, which cannot be decomposed: shard the model with "
+            "torch.distributed.fsdp.fully_shard instead."
+        )
 
 
 def reshard(modules: Iterable["FSDPModule"]) -> None:
