@@ -5,13 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import typer
 from torch import distributed, nn
 
+from tests.ranks.launcher import succeeded
+from tnlpad.cli.output import fail_on_any_rank, say
+from tnlpad.errors import DataError
 from tnlpad.methods.forward import forward
 from tnlpad.ranks import group
 from tnlpad.ranks.launch import launched_count, launched_rank, local_rank
 from tnlpad.runs.config import configure
-from tnlpad.runs.run import run
+from tnlpad.runs.run import compiling, run
+
+LAUNCHED = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
 
 
 def pretend(monkeypatch, rank, count):
@@ -43,8 +49,7 @@ def test_alone_a_rank_takes_all(monkeypatch):
 def test_a_process_without_a_launcher_is_the_only_rank(monkeypatch):
     monkeypatch.setattr(os, "environ", {"WORLD_SIZE": "8", "SLURM_PROCID": "3"})
     assert (launched_count(), launched_rank(), local_rank()) == (1, 0, 0)
-    launched = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
-    monkeypatch.setattr(os, "environ", launched)
+    monkeypatch.setattr(os, "environ", LAUNCHED)
     assert (launched_count(), launched_rank(), local_rank()) == (8, 3, 1)
 
 
@@ -72,3 +77,28 @@ def test_only_errors_of_communication_are_taken_for_a_lost_rank():
     assert group._of_communication(RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer"))
     assert group._of_communication(distributed.DistBackendError("NCCL error"))
     assert not group._of_communication(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+def test_three_ranks_exchange_rows_errors_and_statistics(tmp_path):
+    succeeded("tests.ranks.three_ranks", tmp_path, ranks=3)
+
+
+def test_an_error_of_another_rank_names_it(monkeypatch, capsys):
+    monkeypatch.setattr(os, "environ", LAUNCHED)
+    with pytest.raises(typer.Exit) as ended:
+        fail_on_any_rank("cannot read a.jpg", DataError(), code=3)
+    assert (ended.value.exit_code, capsys.readouterr().err) == (3, "Error on rank 3: cannot read a.jpg\n")
+    common = DataError()
+    common.add_note(group.OF_FIRST)
+    with pytest.raises(typer.Exit):
+        fail_on_any_rank("cannot read a.jpg", common)
+    say("Loading torch.")
+    assert capsys.readouterr().err == ""
+
+
+def test_ranks_compile_nothing(monkeypatch):
+    # Of processes that compile, one waits for the other, and ranks wait for each other at every step.
+    monkeypatch.setattr("tnlpad.runs.run._compile_lock", lambda _: pytest.fail("waits for another rank"))
+    pretend(monkeypatch, 0, 2)
+    with compiling(configure("digits", settings={"compiled": True})) as compiled:
+        compiled()

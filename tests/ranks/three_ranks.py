@@ -1,0 +1,102 @@
+"""Checks that run on every rank of a launch; the test only looks at the exit code."""
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tnlpad.errors import DataError
+from tnlpad.methods.forward import forward
+from tnlpad.ranks import group
+from tnlpad.ranks.batchnorm import SharedBatchNorm2d, share_statistics
+from tnlpad.training.measure import outputs
+
+TOTAL = 11  # shares of 3, 4 and 4
+
+
+def check_exchange():
+    rows = torch.arange(TOTAL * 2.0).view(TOTAL, 2)
+    assert torch.equal(group.whole(rows[group.share(TOTAL)], TOTAL), rows)
+    assert torch.equal(group.whole(rows[:2], 2), rows[:2])  # fewer than ranks: every rank has all
+    counts = torch.arange(TOTAL, dtype=torch.int32)
+    assert torch.equal(group.whole(counts[group.share(TOTAL)], TOTAL), counts)
+    assert group.from_each(group.rank()) == [0, 1, 2]
+    assert group.from_first(f"rank {group.rank()}") == "rank 0"
+    assert float(group.add_up(torch.tensor(float(group.rank())))) == 3.0
+
+
+def check_errors(folder):
+    def refuse():
+        raise DataError(f"cannot read {group.rank()}")
+
+    with pytest.raises(DataError, match="cannot read 0") as caught:
+        group.on_first(refuse)
+    assert (group.OF_FIRST in getattr(caught.value, "__notes__", [])) == (group.rank() > 0)
+
+    class Unusual(Exception):
+        def __init__(self, first, second):
+            super().__init__(first)
+
+    def unusual():
+        raise Unusual("odd", "ly")  # cannot be sent as it is
+
+    with pytest.raises(Unusual if group.rank() == 0 else RuntimeError, match="odd"):
+        group.on_first(unusual)
+    with pytest.raises(ValueError, match=r"Rank 1 has another number than rank 0 \(1 and 0\)"):
+        group.require_same(min(group.rank(), 1), "number")
+
+    @contextmanager
+    def locked():
+        (folder / f"held by {group.rank()}").touch()
+        yield
+        (folder / f"left by {group.rank()}").touch()
+
+    with group.held_by_first(locked):
+        pass
+    group.from_each(None)  # all have left
+    assert sorted(path.name for path in folder.iterdir()) == ["held by 0", "left by 0"]
+
+
+def network(dtype):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)).to(dtype)
+
+
+def check_batchnorm(dtype, tolerance):
+    torch.manual_seed(1)
+    images, labels = 3 + torch.randn(TOTAL, 2, 6, 6, dtype=dtype), torch.randint(4, (TOTAL,))
+    shared, plain = network(dtype), network(dtype)
+    share_statistics(shared)
+    assert isinstance(shared[1], SharedBatchNorm2d)
+    for momentum in (0.1, None):
+        shared[1].momentum = plain[1].momentum = momentum
+        expected = plain(images)
+        nn.functional.cross_entropy(expected, labels).backward()
+        found = forward(shared, images[group.share(TOTAL)], total=TOTAL)
+        nn.functional.cross_entropy(found, labels).backward()
+        assert (found - expected).abs().max() < tolerance
+        for ours, theirs in zip(shared.parameters(), plain.parameters(), strict=True):
+            assert (ours.grad - theirs.grad).abs().max() < tolerance
+            ours.grad = theirs.grad = None
+        for ours, theirs in zip(shared.buffers(), plain.buffers(), strict=True):
+            assert (ours - theirs).abs().max() < tolerance
+    shared.eval()
+    plain.eval()
+    everything = outputs(shared, images.__getitem__, torch.arange(TOTAL), batch_size=2)
+    assert (everything - plain(images)).abs().max() < 1e-5
+
+
+def main(folder: str) -> None:
+    torch.set_num_threads(1)
+    with group.joined(torch.device("cpu"), timeout=60):
+        check_exchange()
+        check_errors(Path(folder))
+        check_batchnorm(torch.float64, 1e-12)
+        check_batchnorm(torch.float32, 1e-5)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
