@@ -6,7 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.suspects.made import made
+from tnlpad.records import scores as scores_module
 from tnlpad.records.scores import (
+    has_columns,
     read_data_file,
     read_names,
     read_samples,
@@ -118,3 +120,22 @@ def test_damaged_samples_are_reported(tmp_path):
     (tmp_path / "samples.parquet").write_bytes(b"PAR1")
     with pytest.raises(RecordError, match="is damaged"):
         read_samples(tmp_path)
+
+
+def test_long_lists_are_written_and_compared_in_parts(tmp_path, monkeypatch):
+    columns = {name: [*values, *values, *values] for name, values in COLUMNS.items()} | {"row": np.arange(6)}
+    for rows in (100, 4, 1):
+        monkeypatch.setattr(scores_module, "SAMPLES_AT_ONCE", rows)
+        write_samples(tmp_path, columns, {})
+        assert read_samples(tmp_path) == columns | {"row": list(range(6))}
+        assert has_columns(tmp_path, columns)
+    for name, place, value in (("path", 3, "/y"), ("row", 5, 7), ("path", 0, None)):
+        other = list(columns[name])
+        other[place] = value
+        assert not has_columns(tmp_path, {name: other})
+    assert not has_columns(tmp_path, {"id": columns["id"][:4]})
+    assert not has_columns(tmp_path, {"id": [*columns["id"], "more"]})
+    assert not has_columns(tmp_path, {"colour": ["red"] * 6})
+    (tmp_path / "samples.parquet").write_bytes(b"PAR1")
+    assert not has_columns(tmp_path, columns)
+    assert not has_columns(tmp_path / "absent", columns)

@@ -29,6 +29,7 @@ SAMPLES_FILE, DATA_FILE, DECIDED_FILE = "samples.parquet", "data.json", "decided
 SCORES_FILE, PROBABILITIES_FILE = "scores.parquet", "pred_probs.npy"
 METADATA_KEY = b"tnlpad"
 ROWS_AT_ONCE = 16_384
+SAMPLES_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,16 +67,37 @@ class SampleNames:
 
 
 def write_samples(folder: Path, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> None:
-    """Write `samples.parquet` and `data.json`."""
+    """Write `samples.parquet` and `data.json`. Columns may be any sequences; they are read a part at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     types = {name: pa.string() for name in ("id", "path", "label", "label_name", "part")} | {"label": pa.int64()}
     types |= {"row": pa.int64()} if "row" in columns else {}  # records of older versions have no rows
-    table = pa.table({name: pa.array(columns[name], kind) for name, kind in types.items()})
-    with replacing(folder / SAMPLES_FILE) as file:
-        pq.write_table(table, file)
+    with replacing(folder / SAMPLES_FILE) as file, pq.ParquetWriter(file, pa.schema(types.items())) as writer:
+        for start in range(0, len(columns["id"]), SAMPLES_AT_ONCE):
+            part = {name: columns[name][start : start + SAMPLES_AT_ONCE] for name in types}
+            writer.write_table(pa.table({name: pa.array(part[name], kind) for name, kind in types.items()}))
     write_by_rename(folder / DATA_FILE, to_json(about))
+
+
+def has_columns(folder: Path, columns: Mapping[str, Sequence[Any]]) -> bool:
+    """Return whether `samples.parquet` has these columns with these values."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(folder / SAMPLES_FILE) as file:
+            if not columns.keys() <= {*file.schema_arrow.names}:
+                return False
+            start = 0
+            for batch in file.iter_batches(SAMPLES_AT_ONCE, columns=list(columns)):
+                stop = start + len(batch)
+                if any(batch.column(name).to_pylist() != list(columns[name][start:stop]) for name in columns):
+                    return False
+                start = stop
+            return all(len(values) == start for values in columns.values())
+    except (OSError, ValueError, pa.ArrowException):  # damaged, or gone
+        return False
 
 
 def read_data_file(folder: Path) -> Record | None:

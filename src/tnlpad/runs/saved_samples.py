@@ -12,12 +12,13 @@ import numpy as np
 from tnlpad.atomic_files import replacing
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.objects import arrow_table
-from tnlpad.data.own.selection import Encoded
+from tnlpad.data.own.selection import Encoded, Selection
 from tnlpad.features.backbone import Backbone
-from tnlpad.records.scores import read_data_file, read_samples, write_decided, write_samples
+from tnlpad.records.scores import has_columns, read_data_file, read_samples, write_decided, write_samples
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.own_data import trainable_parts
 from tnlpad.runs.prepare import Data
+from tnlpad.types import Index
 
 ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's folder
 
@@ -28,19 +29,14 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
         data.encoder.to_files(folder / ENCODER_FOLDER)
     if data.projection is not None:
         data.projection.to_files(folder / PROJECTION_FOLDER)
-    rows, test_rows = trainable_parts(own)
-    order = [*rows.tolist(), *test_rows.tolist()]
-    labels = [*data.noisy.given.tolist(), *own.labels[test_rows].tolist()]
-    parts = np.full(len(order), "test", dtype=object)
+    labels = np.concatenate([data.noisy.given, own.labels[own.indices("test")]])
+    parts = np.full(len(labels), "test", dtype=object)
     parts[data.parts.train], parts[data.parts.validation] = "train", "validation"
-    paths = own.paths
-    columns: dict[str, Sequence[Any]] = {
-        "id": [own.ids[row] for row in order],
-        "path": [_absolute(paths[row]) for row in order],
+    columns: dict[str, Any] = {
+        **_places(own),
         "label": labels,
-        "label_name": [own.class_names[label] for label in labels],
-        "part": parts.tolist(),
-        "row": own.rows[order].tolist(),
+        "label_name": Selection(own.class_names, labels),
+        "part": parts,
     }
     about = {
         **_location(own),
@@ -57,12 +53,37 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
 def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
     """Update paths, rows and earlier decisions in a finished run's folder if data or backbone were moved or changed."""
     about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
-    samples, place = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
-    order, paths = [place[name] for name in samples.get("id", ())], own.paths
-    found = samples | {"path": [_absolute(paths[row]) for row in order], "row": own.rows[order].tolist()}
-    if samples and (about | location, found) != (about, samples):
-        write_samples(folder, found, about | location)
+    if about | location != about or not has_columns(folder, _places(own)):
+        samples, place = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
+        order = np.array([place[name] for name in samples.get("id", ())], dtype=np.int64)
+        if samples:
+            write_samples(folder, samples | _places(own, order), about | location)
     write_decided(folder, own.decided)
+
+
+def _places(own: OwnDataset, order: Index | None = None) -> dict[str, Any]:
+    """Return ids, absolute paths and rows of samples (default: training and validation samples, then the test part)."""
+    if order is None:
+        order = np.concatenate(trainable_parts(own))
+    return {
+        "id": Selection(own.ids, order),
+        "path": AbsolutePaths(Selection(own.paths, order)),
+        "row": own.rows[order],
+    }
+
+
+class AbsolutePaths(Sequence[str | None]):
+    """Paths, made absolute when they are taken."""
+
+    def __init__(self, paths: Sequence[str | None]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self.paths[place]
+        return [_absolute(path) for path in found] if isinstance(place, slice) else _absolute(found)
 
 
 def _location(own: OwnDataset) -> dict[str, Any]:
