@@ -1,6 +1,6 @@
 """Complete runs in double precision, for comparisons of one process with several ranks.
 
-    python -m tests.ranks.double_runs FOLDER [CASE ...]
+    python -m tests.ranks.double_runs FOLDER [DEVICE [CASE ...]]
 
 writes the run folder of each case into FOLDER, and the state of its method beside it.
 """
@@ -61,11 +61,11 @@ def trained(case: str, out: Path, **options: object) -> RunFolder:
     return folder
 
 
-def main(out: str, *cases: str) -> None:
+def main(out: str, device: str = "cpu", *cases: str) -> None:
     torch.set_num_threads(1)
-    with group.joined(torch.device("cpu"), timeout=60):
+    with group.joined(torch.device(device), timeout=60) as place:
         for case in cases or CASES:
-            trained(case, Path(out))
+            trained(case, Path(out), device=str(place))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import csv
 
+import pytest
 import torch
 
 from tests.ranks.comparison import different, leaves, without_times
@@ -21,11 +22,18 @@ def test_two_ranks_equal_one_process(tmp_path):
     assert {case: different_in(case, tmp_path) for case in CASES} == {case: [] for case in CASES}
 
 
-def different_in(case, out):
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_two_ranks_that_share_a_gpu_equal_one_process(tmp_path):
+    succeeded("tests.ranks.double_runs", tmp_path / "two", "cuda")
+    assert {case: different_in(case, tmp_path, device="cuda") for case in CASES} == {case: [] for case in CASES}
+
+
+def different_in(case, out, **options):
     """Train a case in this process and return what differs from two ranks."""
-    one = trained(case, out / "one")
+    one = trained(case, out / "one", **options)
     (two,) = find_runs(out / "two" / case.replace("/", "-"))
-    states = [torch.load(folder.path.parent / "state.pt") for folder in (one, two)]
+    states = [torch.load(folder.path.parent / "state.pt", map_location="cpu") for folder in (one, two)]
     assert len(list(leaves(states[0]))) > 4
     found = different(*states) + different(without_times(one.epochs()), without_times(two.epochs()))
     found += different_scores(*(read_scores(folder.path) for folder in (one, two)))
