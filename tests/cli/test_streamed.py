@@ -1,8 +1,10 @@
 """Image files that memory would not hold, from `check` to `clean`, compared with the same files in memory."""
 
+import re
 import shutil
 import zipfile
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,9 +12,13 @@ import pytest
 
 from tests.cli.trained import asked, document, hugging_face, own_data
 from tests.data.small_data import shared_file
+from tnlpad.data.own import open_dataset
+from tnlpad.errors import DataError
 from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RunFolder
 from tnlpad.review.samples import Samples
+from tnlpad.runs.config import configure
+from tnlpad.runs.run import run
 from tnlpad.suspects.listing import rank_run
 
 SHORT = ("--backbone", "none", "--set", "resize=12", "--epochs", "2", "--set", "milestones=1")
@@ -106,3 +112,17 @@ def test_pictures_in_a_table_are_streamed_from_their_bytes(tmp_path):
     summary = document("train", data, *SHORT, *SMALL, "--out", tmp_path / "runs")
     assert summary["config"]["crop"] == 10
     assert len(read_scores(tmp_path / "runs" / summary["run_id"])) == 20
+
+
+def test_an_image_that_vanishes_is_named_and_the_run_resumes(tmp_path):
+    data = own_data(tmp_path, "folder")
+    own = open_dataset(data)
+    config = configure(own.shape, settings={"resize": 12, "crop": 10, "epochs": 1, "milestones": (1,)})
+    lost = own.files[3]
+    content = Path(lost).read_bytes()
+    Path(lost).unlink()
+    with pytest.raises(DataError, match=re.escape(lost)) as raised:
+        run(config, tmp_path / "runs", own=own, scoring_interval=1)
+    assert "resumes the run" in str(raised.value)
+    Path(lost).write_bytes(content)
+    assert run(config, tmp_path / "runs", own=open_dataset(data), scoring_interval=1).finished
