@@ -27,15 +27,18 @@ def test_an_example_runs(path, tmp_path):
     assert len(path.read_text().splitlines()) < LINES
     # One thread: tests run side by side. Nothing may be fetched, and nothing written beside the example.
     settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(tmp_path)}
-    result = subprocess.run(
-        [sys.executable, *LAUNCHED.get(path.stem, []), path],
-        cwd=tmp_path,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, *LAUNCHED.get(path.stem, []), path],
+            cwd=tmp_path,
+            env={**os.environ, **settings},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if "EADDRINUSE" not in result.stderr:  # another test took the port that torchrun found
+            break
     assert result.returncode == 0, result.stderr
     shares = [float(share) for share in re.findall(r"([\d.]+)%", result.stdout)]
     assert shares, result.stdout

@@ -1,17 +1,14 @@
 """Two ranks that share the weights (FSDP2) must train exactly as one process that holds them."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch.distributed import checkpoint
 
 from tests.core.sharded_ranks import CASES, HALF, WHOLE, build, network, train
+from tests.ranks.launcher import succeeded
 
-ROOT = Path(__file__).parents[2]
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
 
@@ -23,15 +20,7 @@ def ranks(tmp_path_factory):
     optimizer = build(model)
     train(model, optimizer, 0, HALF)
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, folder / "one.pt")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["-m", "tests.core.sharded_ranks", str(folder)]
-    # Twice if need be: between finding a free port and using it, another test may take it. The numbers get no retry.
-    for _ in range(2):
-        done = subprocess.run(command, cwd=ROOT, env=environment, timeout=300, capture_output=True, text=True)
-        if done.returncode == 0 or "EADDRINUSE" not in done.stderr:
-            break
-    assert done.returncode == 0, done.stderr
+    succeeded("tests.core.sharded_ranks", folder, env=os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"})
     return folder
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Adafactor, Optimizer, Rprop, SparseAdam
 
-from tnlpad.core.sharded import check_not_flat, from_pieces, is_sharded, piece, pieces, reshard, shard
+from tnlpad.core.sharded import check_not_flat, is_sharded, piece, pieces, reshard, shard
 
 Group = dict[str, Any]
 UNSHARDED_BASES = (Adafactor, Rprop, SparseAdam)
@@ -82,7 +82,9 @@ class Parts:
 
     def drift(self) -> list[Tensor]:
         """Return σ − anchor."""
-        return from_pieces(torch._foreach_sub(pieces(self.sigma), pieces(self.anchor)), self.sigma)
+        if self.sharded:
+            return [sigma - anchor for sigma, anchor in zip(self.sigma, self.anchor, strict=True)]
+        return list(torch._foreach_sub(self.sigma, self.anchor))
 
     def set_anchor(self) -> None:
         """anchor ← σ."""

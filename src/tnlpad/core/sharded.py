@@ -47,19 +47,6 @@ def pieces(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [piece(tensor) for tensor in tensors]
 
 
-def from_pieces(own: Iterable[Tensor], like: Sequence[Tensor]) -> list[Tensor]:
-    """Return the tensors of which every rank holds its piece, sharded like others."""
-    return [_from_piece(part, other) for part, other in zip(own, like, strict=True)]
-
-
-def _from_piece(own: Tensor, like: Tensor) -> Tensor:
-    if not isinstance(like, DTensor):
-        return own
-    return DTensor.from_local(
-        own, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
-    )
-
-
 def shard(value: Tensor, like: Tensor, name: str) -> Tensor:
     """Return a value sharded like another tensor.
 
