@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tnlpad.core.parts import Group
-from tnlpad.core.sharded import shard
+from tnlpad.core.sharded import check_shardable, shard
 
 
 def check_state(saved: dict[str, Any], ours: dict[str, Any]) -> None:
@@ -41,6 +41,8 @@ def check_state(saved: dict[str, Any], ours: dict[str, Any]) -> None:
         ]
         if shapes[0] != shapes[1]:
             raise ValueError(f"Parameter {index} was saved with {shapes[0]}, this one has {shapes[1]}. {another}")
+        for name, tensor in ours["state"].get(index, {}).items():
+            check_shardable(saved["state"][index][name], tensor, name)
 
 
 def allocate_state(base: Optimizer) -> None:

@@ -57,22 +57,29 @@ def shard(value: Tensor, like: Tensor, name: str) -> Tensor:
         like: The tensor to follow.
         name: Name of the value, for messages.
     """
+    check_shardable(value, like, name)
     if not isinstance(like, DTensor):
-        if isinstance(value, DTensor):
-            raise ValueError(
-                f"{name} is sharded, but its weight is not: save with full_state_dict() to load without shards."
-            )
         return value
+    if isinstance(value, DTensor):
+        return value.redistribute(placements=like.placements)
+    everywhere = [Replicate()] * like.device_mesh.ndim
+    full = DTensor.from_local(value.detach(), like.device_mesh, everywhere, run_check=False)
+    return full.redistribute(placements=like.placements).clone()
+
+
+def check_shardable(value: Tensor, like: Tensor, name: str) -> None:
+    """Raise if a value is sharded, and not over the ranks of the tensor to follow."""
     if not isinstance(value, DTensor):
-        everywhere = [Replicate()] * like.device_mesh.ndim
-        full = DTensor.from_local(value.detach(), like.device_mesh, everywhere, run_check=False)
-        return full.redistribute(placements=like.placements).clone()
+        return
+    if not isinstance(like, DTensor):
+        raise ValueError(
+            f"{name} is sharded, but its weight is not: save with full_state_dict() to load without shards."
+        )
     if value.device_mesh != like.device_mesh:
         raise ValueError(
             f"{name} is sharded over {value.device_mesh}, its weight over {like.device_mesh}: load a full state dict, "
             "or let torch.distributed.checkpoint load the shards."
         )
-    return value.redistribute(placements=like.placements)
 
 
 def norms_over_ranks(norms: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
