@@ -21,12 +21,13 @@ from filelock import FileLock
 
 from tests.runs.test_run import Stop, content, small, stop_after
 from tests.time_limit import time_limit
+from tnlpad.grid import cluster
 from tnlpad.grid import ray as module
+from tnlpad.grid.cluster import RayUnavailable
 from tnlpad.grid.executors import Outcome
 from tnlpad.grid.ray import (
     SCRIPT_MODULE,
     PackedRun,
-    RayUnavailable,
     SendBack,
     execute_on_ray,
     load_script,
@@ -501,7 +502,7 @@ def fake(monkeypatch):
 
     def made(**options):
         ray = FakeRay(**options)
-        monkeypatch.setattr(module, "_ray", lambda: ray)
+        monkeypatch.setattr(module, "import_ray", lambda: ray)
         return ray
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -580,7 +581,7 @@ def test_who_is_asked_whether_anybody_listens(monkeypatch, address, place):
         return SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr(socket, "create_connection", connect)
-    module._check_reachable(address)
+    cluster._check_reachable(address)
     assert asked == ([] if place is None else [place])
 
 
@@ -635,9 +636,9 @@ def test_closing_closes_what_it_receives_from():
 
 def test_nothing_is_told_to_ray_s_makers_unless_wanted(ray, monkeypatch):
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
-    assert (module._ray(), os.environ["RAY_USAGE_STATS_ENABLED"]) == (ray, "1")
+    assert (cluster.import_ray(), os.environ["RAY_USAGE_STATS_ENABLED"]) == (ray, "1")
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
-    module._ray()
+    cluster.import_ray()
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 

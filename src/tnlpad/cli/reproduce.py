@@ -177,8 +177,8 @@ def _seeds(text: str | None) -> list[int] | None:
 
 def carry_out(plan: Plan, where: Where) -> "dict[str, Failure]":
     """Run what is missing, and return the failures by run id or figure."""
+    from tnlpad.grid.cluster import RayUnavailable
     from tnlpad.grid.grid import DiskFull
-    from tnlpad.grid.ray import RayUnavailable
 
     seen = seen_runs(plan, where)
     if seen:

@@ -202,8 +202,8 @@ def _absolute(path: Path | str) -> str:
 
 def _finish(configs: "Sequence[RunConfig]", where: Where, own: "OwnData | None", weights: Path | None) -> None:
     """Finish all runs; exit with code 1 if one fails, or 3 if data or records are the reason."""
+    from tnlpad.grid.cluster import RayUnavailable
     from tnlpad.grid.grid import DiskFull, Failure
-    from tnlpad.grid.ray import RayUnavailable
     from tnlpad.grid.reproduce import absent_datasets
 
     if own is None and not where.on_ray and (absent := absent_datasets(configs, where.root)):

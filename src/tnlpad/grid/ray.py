@@ -9,16 +9,14 @@ place of `tnlpad`, with methods or networks of its own, is sent along.
 """
 
 import json
-import logging
 import os
 import pickle
 import shutil
-import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -26,17 +24,13 @@ from types import ModuleType
 from typing import Any, Generic, NamedTuple
 
 from tnlpad.atomic_files import is_disk_full, write_by_rename
+from tnlpad.grid.cluster import connected, import_ray, require_room
 from tnlpad.grid.executors import Attempt, Job, Outcome, Value
 from tnlpad.grid.workers import Response, describe, run_task, use_one_thread
 from tnlpad.records.store import RecordError, RunFolder
 
-CONNECT_TIMEOUT_SECONDS = 10
 SCRIPT_MODULE = "__mp_main__"  # multiprocessing's name for the script of its parent
 Script = tuple[str, str]  # path and source
-
-
-class RayUnavailable(Exception):
-    """Ray is not installed, not reachable, or has no machine that is large enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +75,7 @@ def execute_on_ray(
     for name, value in (("gpus_per_run", gpus_per_run), ("cpus_per_run", cpus_per_run), ("retries", retries)):
         if value < 0:
             raise ValueError(f"{name}={value}: must be at least 0.")
-    ray = _ray()
+    ray = import_ray()
     needs = {"GPU": gpus_per_run, "CPU": cpus_per_run}
     if send_back is None:
         return _on_ray(ray, function, jobs, address, needs, retries)
@@ -106,8 +100,8 @@ def _on_ray(
     )
     running: dict[Any, Attempt[Job]] = {}
     result: Attempt[Job] | Outcome[Job, Value]
-    with _connected(ray, address):
-        _check_resources(ray, needs)
+    with connected(ray, address):
+        require_room(ray, needs)
         # Ray would retry lost tasks itself, but does not report how often.
         task = ray.remote(num_gpus=needs["GPU"], num_cpus=needs["CPU"], max_retries=0)(_run_task)
         script = main_script()
@@ -271,56 +265,3 @@ def _unpacked(outcome: Outcome[Job, _Sent], send_back: SendBack[Job]) -> Outcome
             raise
         return replace(outcome, value=None, error=describe(error), traceback=traceback.format_exc())
     return replace(outcome, value=value)
-
-
-# The cluster ----------------------------------------------------------------------------------------------------------
-
-
-def _ray() -> ModuleType:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before the import, which reads it
-    try:
-        import ray
-    except ImportError as error:
-        raise RayUnavailable("Ray is not installed. Install it: pip install 'tnlpad[ray]'") from error
-    module: ModuleType = ray
-    return module
-
-
-@contextmanager
-def _connected(ray: ModuleType, address: str | None) -> Iterator[None]:
-    """Connect to the cluster within the block; an existing connection is used and kept."""
-    if ray.is_initialized():
-        yield
-        return
-    address = address or os.environ.get("RAY_ADDRESS")
-    try:
-        _check_reachable(address)
-        # The output of jobs stays in Ray's logs, since stdout is for results.
-        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise RayUnavailable(
-            f"No Ray cluster at {address or 'this machine'} ({error}). Check the address, or start one there: "
-            "ray start --head"
-        ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _check_reachable(address: str | None) -> None:
-    """Raise OSError if nothing listens there; Ray would retry for many minutes."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_SECONDS).close()
-
-
-def _check_resources(ray: ModuleType, needs: dict[str, float]) -> None:
-    """Raise RayUnavailable if no machine is large enough for a job; Ray would wait for one."""
-    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(all(machine.get(name, 0) >= need for name, need in needs.items()) for machine in machines):
-        there = "; ".join(f"{machine.get('GPU', 0):g} GPUs and {machine.get('CPU', 0):g} CPUs" for machine in machines)
-        raise RayUnavailable(
-            f"A run needs {needs['GPU']:g} GPUs and {needs['CPU']:g} CPUs, but no machine of the cluster has that many "
-            f"({there}). Request fewer."
-        )
