@@ -121,6 +121,7 @@ def ending_early(*, kept: str, kept_of_interrupted: str = "", if_diverged: str =
         kept_of_interrupted: The subject after Ctrl-C, if it is another one.
         if_diverged: Advice to append to the error of a diverged run.
     """
+    from tnlpad.grid.cluster import RayUnavailable
     from tnlpad.ranks.group import RankLost
     from tnlpad.training.loop import Diverged
 
@@ -128,7 +129,7 @@ def ending_early(*, kept: str, kept_of_interrupted: str = "", if_diverged: str =
         yield
     except Diverged as error:
         fail(f"{error}{if_diverged}")
-    except RankLost as error:
+    except (RankLost, RayUnavailable) as error:
         fail(str(error))
     except OSError as error:
         advice = f"{kept} kept: free the disk or check the folder, then run the command again."

@@ -2,13 +2,16 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tnlpad.cli.grid_runs import Address, ExecutorName
 from tnlpad.cli.options import (
     AsJson,
     Backbone,
@@ -46,6 +49,7 @@ from tnlpad.cli.options import (
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
 from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data, say_if_streamed
 from tnlpad.cli.progress import run_progress
+from tnlpad.cli.ray_ranks import RankCpus, Ranks, chosen_cluster
 from tnlpad.cli.summary import plan, print_settings, print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
 from tnlpad.ranks.launch import launched_count, launched_rank
@@ -110,6 +114,10 @@ def train(
         Literal["auto", "eager", "graph"],
         training_option(help="Run steps one by one or as CUDA graphs; the results are the same."),
     ] = "auto",
+    executor: ExecutorName = "local",
+    ranks: Ranks = None,
+    rank_cpus: RankCpus = None,
+    address: Address = None,
     out: Out = Path("runs"),
     scores: Annotated[
         bool | None,
@@ -134,7 +142,8 @@ def train(
         resuming_option(
             metavar="SECONDS",
             min=1,
-            help="Seconds without an answer after which another process of torchrun is taken for lost (default: 600).",
+            help="Seconds without an answer after which another process of the training is taken for lost (default: "
+            "600).",
             show_default=False,
         ),
     ] = 600.0,
@@ -156,6 +165,8 @@ def train(
     tnlpad train digits --noise symmetric:0.4 --epochs 20
 
     torchrun --nproc-per-node 8 -m tnlpad train photos
+
+    tnlpad train photos --executor ray --ranks 8 --device cuda
     """
     say("Loading torch.", quiet)
     first = launched_rank() == 0  # of several processes, rank 0 shows and writes everything
@@ -166,7 +177,9 @@ def train(
     from tnlpad.runs.run import run, run_folder
 
     name = _one_dataset(data, data_option)
-    where, features = checked_device(device), cache_folder(cache)
+    cluster = chosen_cluster(executor, ranks, rank_cpus, address, name)
+    where = checked_device(device) if cluster is None else cluster.device(device)
+    features = cache_folder(cache)
     with exit_codes():
         limit = image_memory(memory)
     own = open_own_data(name, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
@@ -216,14 +229,16 @@ def train(
         _require_begun(place)
     keep_scores = own is not None if scores is None else scores  # scoring costs extra passes over the data
 
-    ranks = f" on {launched_count()} ranks" if launched_count() > 1 else ""
-    say(f"{place.path.name} on {where}{ranks}", quiet)
-    if (unused := unused_gpu(where)) is not None:
+    count = launched_count() if cluster is None else cluster.ranks
+    say(f"{place.path.name} on {where}{f' on {count} ranks' if count > 1 else ''}", quiet)
+    if cluster is None and (unused := unused_gpu(where)) is not None:
         say(unused, quiet)
+    train_run = run if cluster is None or place.finished else cluster.runner()
     with (
         used_folder(out, "--out") as folder,
         exit_codes(),
         ending_early(kept="The last checkpoint, if there is one yet, is"),
+        redirect_stdout(sys.stderr),  # Ray prints messages, and stdout is for results
         tensorboard_log(tensorboard and first, place.path) as log,
         run_progress(chosen.epochs, quiet) as progress,
     ):
@@ -232,7 +247,7 @@ def train(
             log(record)
             progress.on_epoch(record)
 
-        finished = run(
+        finished = train_run(
             chosen,
             folder,
             own=own,

@@ -40,7 +40,7 @@ def connected(ray: ModuleType, address: str | None) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError) as error:
         raise RayUnavailable(
             f"No Ray cluster at {address or 'this machine'} ({error}). Check the address, or start one there: "
-            "ray start --head"
+            "ray start --head. A cluster that asks for a token needs RAY_AUTH_MODE=token here as well."
         ) from error
     try:
         yield
@@ -72,7 +72,7 @@ def require_room(ray: ModuleType, needs: Mapping[str, float], workers: int = 1) 
     if workers == 1:
         missing = f"A run needs {each}, but no machine of the cluster has that many"
     else:
-        missing = f"{workers} ranks need {each} each, but the cluster has room for {room}"
+        missing = f"{workers} ranks need {each} each, but the cluster has room for {room:g}"
     raise RayUnavailable(f"{missing} ({there}). Request fewer.")
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tnlpad.data.own import OwnDataset, open_dataset
 from tnlpad.runs.choose_backbone import AnyBackbone, choose_backbone
+from tnlpad.runs.config import RunConfig
 
 
 class OwnData(NamedTuple):
@@ -34,6 +35,28 @@ class Opened(NamedTuple):
 
     own: OwnDataset
     backbone: AnyBackbone | None
+
+
+def reopening(
+    own: OwnDataset, backbone: AnyBackbone | None, config: RunConfig, weights: Path | None, cache: Path
+) -> OwnData:
+    """Return what opens the data and the pretrained network of a run again, in the same current folder."""
+    return OwnData(
+        path=str(own.source),
+        title=own.title,
+        images=None if own.images_folder is None else str(own.images_folder),
+        label=own.label_column,
+        text=own.text_column,
+        group=own.group_column,
+        id=own.id_column,
+        ignored=own.ignored,
+        backbone="none" if backbone is None else backbone.name,
+        network=config.network,
+        pixels=config.crop or config.resize,
+        weights=None if weights is None else str(weights),
+        finetune=bool(config.finetune),
+        cache=str(cache),
+    )
 
 
 _opened: dict[OwnData, Opened] = {}  # in this process: a worker opens its data once for all its runs
