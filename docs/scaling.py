@@ -48,7 +48,8 @@ GPUS = (1, 8, 64)
 
 def page(text: str, ranks: Mapping[str, Any], million: Mapping[str, Any]) -> str:
     """Return the page with the parts between marks replaced."""
-    for name, content in {"ranks": measured(ranks), "estimates": estimates(million)}.items():
+    parts = {"ranks": measured(ranks), "million": streamed(million), "estimates": estimates(million)}
+    for name, content in parts.items():
         begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
@@ -76,6 +77,33 @@ def measured(record: Mapping[str, Any]) -> str:
         for name, each in record["variants"].items()
     ]
     return _paragraph(text) + "\n\n" + _table(["", "images per second", "speed", "communication", "overhead"], rows)
+
+
+def streamed(record: Mapping[str, Any]) -> str:
+    """Describe what `benchmarks.million_images` measured."""
+    images = str(record["images"])
+    ranks = "one rank" if record["ranks"] == 1 else f"each of {record['ranks']} ranks"
+    text = (
+        f"Measured with {record['images']:,} keys, behind which a few thousand JPEG files repeat ({record['machine']}; "
+        "[record](../benchmarks/records/million-images-cpu.json), made by `python -m benchmarks.million_images`). "
+        f"Memory is that of {ranks} after {record['steps']} steps of a small network at 64 pixels, and in brackets how "
+        f"much more it is than with {record['few']:,} keys. The first step is counted from the start of the process. "
+        "Speed is that of the loader at 112 pixels, with files in the system's cache, relative to `decode` in a loop "
+        f"in as many threads ({record['images_per_second']['raw']:,.0f} images per second)."
+    )
+    rows = [
+        [
+            store,
+            f"{record['read_seconds'][store]:.1f}",
+            f"{by_count[images]['first_step_seconds']:.1f}",
+            f"{by_count[images]['resident_mb']:,.0f} ({record['growth_mb'][store]:+,.0f})",
+            f"{record['images_per_second'][store]:,.0f}",
+            f"{record['over_raw_speed'][store]['median']:.2f}",
+        ]
+        for store, by_count in record["memory"].items()
+    ]
+    heads = ["", "lists read, s", "first step, s", "memory, MB", "images per second", "relative to decoding"]
+    return _paragraph(text) + "\n\n" + _table(heads, rows)
 
 
 # Estimates ------------------------------------------------------------------------------------------------------------
