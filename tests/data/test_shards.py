@@ -35,7 +35,7 @@ def reopened(folder):
 def test_images_are_read_by_position_in_any_order(folder):
     images = open_shards(folder)
     assert list(images.names()) == [b"a.jpg", b"b.jpg", b"b/1.jpg", b"b/2.PNG", b"c" * 150 + b".jpg"]
-    assert list(images.index.labels) == ["7", "3", "", "dog", ""]
+    assert list(images.index().labels) == ["7", "3", "", "dog", ""]
     assert [images.read(place) for place in (4, 0, 3, 1, 2)] == [b"long name", b"one", b"x" * 3000, b"two", b"three"]
     assert images.where(3) == f"{folder / '000001.tar'}, member b/2.PNG"
 
@@ -62,6 +62,12 @@ def test_headers_are_read_once_until_a_shard_changes(folder, monkeypatch, place)
     assert open_shards(folder) is again
     write_shard(folder / "000002.tar", {"new.jpg": b"four"})
     assert open_shards(folder).read(5) == b"four"
+
+
+def test_the_index_stays_in_memory_if_it_can_be_written_nowhere(folder, monkeypatch):
+    monkeypatch.setattr(shards, "_places", lambda _: ())
+    images = open_shards(folder)
+    assert (next(images.names()), images.read(0)) == (b"a.jpg", b"one")
 
 
 def test_a_damaged_index_is_built_again(folder):

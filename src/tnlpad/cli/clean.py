@@ -31,6 +31,7 @@ CAME_AS: dict["Origin", str] = {
     "parquet": "a Parquet file",
     "dataset folder": "a dataset",
     "arrays": "arrays",
+    "shards": "tar shards, whose labels are written as a table",
     "record": "labels by id",
 }
 
@@ -126,7 +127,7 @@ def clean(
         _print_counts(out, cleaning, command, quiet)
     if not cleaning.changed:
         say(_unchanged(found, probability, merged), quiet)
-    elif not found.about:
+    elif command is None:
         say("The file holds labels by id, without the samples: `tnlpad train` cannot read it.", quiet)
 
 
@@ -228,7 +229,7 @@ def _next_command(out: Path, origin: "Origin", found: "RankedRun", kept: "Sequen
     """Return the command that trains on the cleaned data; None for labels by id."""
     from tnlpad.suspects.cleaned_files import images_option
 
-    if not found.about:
+    if not found.about or origin == "shards":
         return None
     command = ["tnlpad", "train", str(out)]
     if origin not in ("image folder", "record"):

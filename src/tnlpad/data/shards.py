@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,12 +79,17 @@ def _stamp(folder: Path) -> Stamp:
 
 
 def _indexed(folder: Path, stamp: Stamp, reporter: Reporter) -> "ShardImages":
-    shards, digest = [name for name, _, _ in stamp], _digest(stamp)
-    index = next((kept for path in _places(folder) if (kept := _read_index(path, digest)) is not None), None)
-    if index is None:
-        index = index_shards(folder, shards, reporter)
-        keep_index(folder, index)
-    return ShardImages(folder, shards, index)
+    shards, index = [name for name, _, _ in stamp], kept_index(folder, stamp)
+    if index is not None:
+        return ShardImages(folder, shards, index, stamp)
+    index = index_shards(folder, shards, reporter)
+    return ShardImages(folder, shards, index, stamp if keep_index(folder, index) else None)
+
+
+def kept_index(folder: Path, stamp: Stamp) -> ShardIndex | None:
+    """Return the index that was written for these shards, or None."""
+    digest = _digest(stamp)
+    return next((kept for path in _places(folder) if (kept := _read_index(path, digest)) is not None), None)
 
 
 def _digest(stamp: Stamp) -> str:
@@ -97,14 +103,31 @@ def _places(folder: Path) -> tuple[Path, Path]:
 
 
 class ShardImages:
-    """Images in shards by their place in the index: a `tnlpad.types.ImageStore` of encoded content."""
+    """Images in shards by their place in the index: a `tnlpad.types.ImageStore` of encoded content.
 
-    def __init__(self, folder: Path, shards: Sequence[str], index: ShardIndex) -> None:
-        self.folder, self.shards, self.index = folder, tuple(shards), index
+    Memory holds only the positions of images if the index is kept in a file.
+
+    Args:
+        folder, shards: Folder and names of the shards.
+        index: The images.
+        kept: State of the shards for which the index was written to a file, if it was.
+    """
+
+    def __init__(self, folder: Path, shards: Sequence[str], index: ShardIndex, kept: Stamp | None = None) -> None:
+        self.folder, self.shards = folder, tuple(shards)
+        self.shard, self.offset, self.size = index.shard, index.offset, index.size
+        self._kept, self._index = kept, index if kept is None else None
         self._open: dict[int, int] = {}  # file descriptors
 
     def __len__(self) -> int:
-        return len(self.index.names)
+        return len(self.offset)
+
+    def index(self) -> ShardIndex:
+        """Return the index with the names and labels of all images."""
+        index = self._index or (None if self._kept is None else kept_index(self.folder, self._kept))
+        if index is None:
+            raise DataError(f"{self.folder}: the index of the shards is gone. Start the command again to rebuild it.")
+        return index
 
     def __del__(self) -> None:
         for file in getattr(self, "_open", {}).values():
@@ -113,11 +136,11 @@ class ShardImages:
 
     def names(self) -> Iterator[bytes]:
         """Yield the names of the images in order."""
-        return self.index.names.names()
+        return self.index().names.names()
 
     def read(self, place: int) -> bytes:
         """Return the encoded content of an image; raise DataError if the shard has become shorter or is gone."""
-        number, size, offset = (int(each[place]) for each in (self.index.shard, self.index.size, self.index.offset))
+        number, size, offset = (int(each[place]) for each in (self.shard, self.size, self.offset))
         try:
             content = self._pread(number, size, offset)
         except OSError as error:
@@ -128,7 +151,7 @@ class ShardImages:
 
     def where(self, place: int) -> str:
         """Name an image by its shard and member."""
-        return f"{self.folder / self.shards[int(self.index.shard[place])]}, member {self.index.names[place]}"
+        return f"{self.folder / self.shards[int(self.shard[place])]}, member {self.index().names[place]}"
 
     def _pread(self, number: int, size: int, offset: int) -> bytes:
         """Read from a shard. The first shards that are read stay open; others are opened every time."""
@@ -142,6 +165,26 @@ class ShardImages:
             return os.pread(file, size, offset)
         finally:
             os.close(file)
+
+
+class ShardContents(Sequence[bytes]):
+    """The encoded images in shards as a sequence, each read when it is needed."""
+
+    def __init__(self, images: ShardImages) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[bytes]: ...
+
+    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
+        places = range(len(self))[place]
+        return self.images.read(places) if isinstance(places, int) else [self.images.read(each) for each in places]
 
 
 def index_shards(folder: Path, shards: Sequence[str], reporter: Reporter = SILENT) -> ShardIndex:
@@ -224,8 +267,8 @@ def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return str(values[0]).encode() if values else b""
 
 
-def keep_index(folder: Path, index: ShardIndex) -> None:
-    """Write the index beside the shards or into the cache; if neither is possible, it is built again next time."""
+def keep_index(folder: Path, index: ShardIndex) -> bool:
+    """Write the index beside the shards or into the cache, and return whether one of them was possible."""
     digest = np.frombuffer(_digest(_stamp(folder)).encode(), np.uint8)
     arrays = {"digest": digest, "shard": index.shard, "offset": index.offset, "size": index.size}
     for name, texts in (("names", index.names), ("labels", index.labels)):
@@ -237,7 +280,8 @@ def keep_index(folder: Path, index: ShardIndex) -> None:
                 np.savez(file, **arrays)  # type: ignore[arg-type]
         except OSError:
             continue
-        return
+        return True
+    return False
 
 
 def _read_index(path: Path, digest: str) -> ShardIndex | None:

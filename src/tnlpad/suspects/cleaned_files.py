@@ -15,6 +15,7 @@ from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.decided import decisions_file
 from tnlpad.data.own.hugging_face import is_hugging_face
 from tnlpad.data.own.manifest import JSON_SUFFIXES, TEXT_SUFFIXES, WORKBOOK_SUFFIX
+from tnlpad.data.own.shards import is_shard_folder
 from tnlpad.data.own.tables import TextForm
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
@@ -27,7 +28,7 @@ from tnlpad.suspects.cleaned_tables import cleaned_table, write_json_lines, writ
 from tnlpad.suspects.export import write_rows
 from tnlpad.suspects.listing import MOVED, RankedRun
 
-Origin = Literal["image folder", "text", "json", "workbook", "parquet", "dataset folder", "arrays", "record"]
+Origin = Literal["image folder", "text", "json", "workbook", "parquet", "dataset folder", "arrays", "shards", "record"]
 FOLDER = ""  # among suffixes
 ORIGINS: dict[Origin, tuple[str, ...]] = {
     "image folder": (FOLDER, *TEXT_SUFFIXES),
@@ -37,6 +38,7 @@ ORIGINS: dict[Origin, tuple[str, ...]] = {
     "parquet": (".parquet", *TEXT_SUFFIXES),
     "dataset folder": (FOLDER, ".parquet", *TEXT_SUFFIXES),
     "arrays": (".npz", *TEXT_SUFFIXES),
+    "shards": TEXT_SUFFIXES,
     "record": TEXT_SUFFIXES,
 }
 KNOWN_SUFFIXES = frozenset(suffix for suffixes in ORIGINS.values() for suffix in suffixes if suffix)
@@ -49,6 +51,8 @@ def origin_of(run: RankedRun, kept: Sequence[Cleaned]) -> Origin:
         return "record"
     source = Path(run.about["path"])
     if source.is_dir():
+        if is_shard_folder(source):
+            return "shards"
         return "dataset folder" if is_hugging_face(source) else "image folder"
     if not source.exists() and is_by_path(run, kept):
         return "record"
@@ -67,7 +71,11 @@ def allowed_suffixes(origin: Origin, run: RankedRun, kept: Sequence[Cleaned]) ->
     kind = run.about.get("kind")
     as_text = kind in ("text", "features") or (kind == "table" and origin != "arrays") or is_by_path(run, kept)
     suffixes = ORIGINS[origin]
-    return suffixes if as_text or not run.about else tuple(each for each in suffixes if each not in TEXT_SUFFIXES)
+    return (
+        suffixes
+        if as_text or origin in ("shards", "record")
+        else tuple(each for each in suffixes if each not in TEXT_SUFFIXES)
+    )
 
 
 def suffix_of(out: Path) -> str:
@@ -99,7 +107,7 @@ def write_cleaned(
         "dataset folder": _write_dataset,
         "arrays": _write_arrays,
     }
-    if origin == "record":
+    if origin in ("shards", "record"):
         _write_record(out, run, cleaning.kept)
         new_ids: NewIds = {}
     else:
@@ -136,7 +144,8 @@ def _task(out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, repo
 
 
 def _write_record(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> None:
-    if run.about and not any(os.path.exists(row.path or "") for row in kept):
+    places = (run.about.get("path"), *(row.path for row in kept))
+    if run.about and not any(os.path.exists(each or "") for each in places):
         raise DataError(f"{run.about['path']} is gone, and its images are, such as {kept[0].path}. {MOVED}")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_rows(out, HEADER, (row.fields() for row in kept))

@@ -31,6 +31,7 @@ from tnlpad.data.own.image_facts import ImageFacts
 from tnlpad.data.own.labels import encoded, known_labels, label_problem, notes_on_classes
 from tnlpad.data.own.manifest import SUFFIXES, read_manifest
 from tnlpad.data.own.selection import Encoded, Selection, selected
+from tnlpad.data.own.shards import is_shard_folder, read_shard_folder
 from tnlpad.data.paths import PathList
 from tnlpad.data.pixels import Channels
 from tnlpad.data.progress import SILENT, Reporter, in_threads
@@ -238,6 +239,8 @@ def _read_folder(source: Path, options: ReadOptions) -> Listing:
     for name in ("label", "id"):
         if (column := getattr(options, name)) is not None and options.labelled:
             raise DataError(f"--{name} {column} names a column, and {source} is a folder of images: leave it out.")
+    if is_shard_folder(source):
+        return read_shard_folder(source, options)
     return read_folder(source) if options.labelled else read_unlabelled_folder(source)
 
 

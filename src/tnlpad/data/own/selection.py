@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tnlpad.data.shards import ShardContents
 from tnlpad.types import Index
 
 Encoded = str | bytes  # path of an image file, or its content
@@ -29,6 +30,8 @@ class Paths(Sequence[str | None]):
 
     def __init__(self, files: Sequence[Encoded]) -> None:
         self.files = files
+        source = files.entries if isinstance(files, Selection) else files
+        self.contents = isinstance(source, ShardContents)  # which would be read to learn that they are no paths
 
     def __len__(self) -> int:
         return len(self.files)
@@ -36,7 +39,8 @@ class Paths(Sequence[str | None]):
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        file = self.files[place]
+        place = range(len(self))[place]  # raises IndexError
+        file = None if self.contents else self.files[place]
         return file if isinstance(file, str) else None
 
 
