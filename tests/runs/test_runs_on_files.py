@@ -99,6 +99,8 @@ def test_shards_and_prepared_pixels_give_the_same_run(root, clothing, tmp_path, 
     assert prepared.folder == tmp_path / "ready" / folder / "prepared-9"
     assert not list((tmp_path / "ready").rglob("*.jpg"))
     assert content(run(config, tmp_path / "prepared", root=tmp_path / "ready")) == expected
+    with pytest.raises(DataError, match=r"only images for another size \(prepared-9\), and resize=10 is needed"):
+        run(small(dataset=dataset, resize=10), tmp_path / "larger", root=tmp_path / "ready")
     (tmp_path / "ready" / folder / "prepared-9" / "manifest.json").unlink()
     with pytest.raises(DataError, match=r"is missing|no such file"):
         run(config, tmp_path / "unfinished", root=tmp_path / "ready")

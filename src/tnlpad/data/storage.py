@@ -12,13 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
-from tnlpad.data.prepared import open_prepared, prepared_name
+from tnlpad.data.prepared import MANIFEST, open_prepared, prepared_name
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.data.shards import SHARDS_FOLDER, open_shards
 from tnlpad.errors import DataError
 from tnlpad.types import ImageSource, ImageStore, Index
 
 MISSING = -1
+FILES_FOLDER = "images"  # in the folder of a dataset
 
 
 class NamedImages(ImageStore, Protocol):
@@ -66,9 +67,26 @@ def find_storage(folder: Path, resize: int | None, reporter: Reporter = SILENT) 
         folder: Folder of a dataset.
         resize: Pixels of the shorter side that the images will be resized to (default: not known; no prepared ones).
         reporter: Receives the progress of indexing shards.
+
+    Raises:
+        DataError: There are only images that were prepared for another size.
     """
-    prepared = None if resize is None else open_prepared(folder / prepared_name(resize))
-    return prepared or open_shards(folder / SHARDS_FOLDER, reporter)
+    if resize is not None and (prepared := open_prepared(folder / prepared_name(resize))) is not None:
+        return prepared
+    shards = open_shards(folder / SHARDS_FOLDER, reporter)
+    if shards is None and not os.path.isdir(folder / FILES_FOLDER):
+        _refuse_other_sizes(folder, resize)
+    return shards
+
+
+def _refuse_other_sizes(folder: Path, resize: int | None) -> None:
+    complete = [each.name for each in sorted(folder.glob(prepared_name("*"))) if os.path.isfile(each / MANIFEST)]
+    if complete:
+        size = "them undecoded" if resize is None else f"resize={resize}"
+        raise DataError(
+            f"{folder} has only images for another size ({', '.join(complete)}), and {size} is needed. Name the folder "
+            "with the files by --root, or prepare the images for that size."
+        )
 
 
 def stored(storage: NamedImages, names: Sequence[bytes]) -> ChosenImages:
