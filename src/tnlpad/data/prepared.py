@@ -120,8 +120,9 @@ class PreparedImages:
         index = np.concatenate([np.empty(0, INDEX), *map(self._index, self.manifest.parts)])
         if len(index) != self.manifest.images:
             raise DataError(f"{folder} has {len(index):,} of {self.manifest.images:,} images. {ADVICE}")
-        self.sizes = np.stack([index["height"], index["width"]], 1)
-        self.begins = np.concatenate([_begins(part) for part in self._split(self.sizes)])
+        sizes = np.stack([index["height"], index["width"]], 1)
+        self.sizes = _smallest(sizes)
+        self.begins = _smallest(np.concatenate([_begins(part) for part in self._split(sizes)]))
         self._maps: dict[int, mmap.mmap] = {}
         self._touched = 0  # bytes since pages were last released
 
@@ -198,6 +199,11 @@ def read_index(file: int, images: int, size: int) -> NDArray[Any]:
     if len(index) != images or int((index["width"].astype(np.int64) * index["height"]).sum()) * CHANNELS != begin:
         raise DataError(f"A part with {images:,} images in {size:,} bytes is damaged. {ADVICE}")
     return index
+
+
+def _smallest(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers in as few bytes as they need."""
+    return numbers.astype(np.min_scalar_type(numbers.max()))
 
 
 def _begins(sizes: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def prepare_data(config: RunConfig, root: Path | None, device: torch.device) -> 
         normalisation=info.normalisation,
         num_classes=len(train_set.class_names),
         class_names=train_set.class_names,
-        train=_images(train_set, device),
+        train=_images(replace(train_set, labels=noisy.clean), device),  # one array of labels instead of two
         test=_images(test_set, device),
         test_labels=torch.from_numpy(test_set.labels).to(device),
         noisy=noisy,
