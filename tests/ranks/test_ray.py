@@ -143,9 +143,9 @@ def test_a_killed_worker_costs_nothing_but_time(cluster, tmp_path, monkeypatch):
 
 @pytest.mark.ray
 @pytest.mark.long
-def test_workers_are_killed_ten_times(cluster, tmp_path, monkeypatch):
-    with time_limit(20 * SECONDS):
-        trained_with_kills(cluster, tmp_path, monkeypatch, count=10, epochs=40)
+def test_workers_are_killed_five_times(cluster, tmp_path, monkeypatch):
+    with time_limit(3 * SECONDS):
+        trained_with_kills(cluster, tmp_path, monkeypatch, count=5, epochs=25)
 
 
 @pytest.mark.ray
