@@ -145,7 +145,7 @@ def slow_pass(root, pictures):
 
 def test_a_killed_pass_goes_on(tmp_path):
     pictures, seen = [photograph(number) for number in range(800)], []
-    process = multiprocessing.get_context("fork").Process(target=slow_pass, args=(tmp_path, pictures))
+    process = multiprocessing.get_context("spawn").Process(target=slow_pass, args=(tmp_path, pictures))
     process.start()
     deadline = time.monotonic() + 60
     while len(list(tmp_path.rglob("*.safetensors"))) < 3 and time.monotonic() < deadline:
@@ -159,7 +159,7 @@ def test_a_killed_pass_goes_on(tmp_path):
 
 def test_two_passes_at_once_leave_a_good_cache(tmp_path):
     pictures = [photograph(number) for number in range(100)]
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     both = [context.Process(target=slow_pass, args=(tmp_path, pictures)) for _ in range(2)]
     for process in both:
         process.start()
@@ -273,7 +273,7 @@ def test_ranks_compute_a_share_each(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     ranks = [context.Process(target=on_a_rank, args=(rank, port, tmp_path, pictures)) for rank in range(2)]
     for rank in ranks:
         rank.start()

@@ -94,7 +94,8 @@ def test_cleanlab_finds_the_wrong_labels_with_it():
     classification = pytest.importorskip("cleanlab.classification", reason=reason)
     features, given, clean = blobs()
     quick = TnlpadClassifier(epochs=8, learning_rate=0.02, c2=2.0, random_state=0)
-    learner = classification.CleanLearning(quick, cv_n_folds=3, seed=0)
+    # In one process: cleanlab forks its own, and a fork of a process with threads may hang.
+    learner = classification.CleanLearning(quick, cv_n_folds=3, seed=0, find_label_issues_kwargs={"n_jobs": 1})
     learner.fit(features, given)
     issues = learner.get_label_issues()
     found, wrong = issues["is_label_issue"].to_numpy(), given != clean

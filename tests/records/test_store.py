@@ -234,7 +234,7 @@ def hold(path, held, release):
 
 
 def test_two_processes_cannot_lock_the_same_run(folder):
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
     other = context.Process(target=hold, args=(folder.path, held, release))
     other.start()
