@@ -13,7 +13,6 @@ same paths.
 
 import logging
 import os
-import pickle
 import signal
 import socket
 import tempfile
@@ -36,9 +35,8 @@ from tnlpad.errors import DataError
 from tnlpad.grid.cluster import RayUnavailable, connected, import_ray, require_room
 from tnlpad.grid.own_data import OwnData, open_own, reopening
 from tnlpad.grid.ray import Script, load_script, main_script
-from tnlpad.grid.workers import describe
-from tnlpad.ranks.group import TIMEOUT_SECONDS, RankLost
-from tnlpad.ranks.launch import launched_rank
+from tnlpad.ranks.group import RankLost, portable
+from tnlpad.ranks.launch import TIMEOUT_SECONDS, launched_rank
 from tnlpad.records.store import RunFolder, RunInUse
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig
@@ -360,7 +358,7 @@ def _rank(arguments: dict[str, Any]) -> None:
     except RankLost:
         raise
     except (Exception, SystemExit) as error:
-        raise RankFailed(socket.gethostname(), _portable(error), traceback.format_exc()) from None
+        raise RankFailed(socket.gethostname(), portable(error), traceback.format_exc()) from None
 
 
 def _train(task: _Task, mailbox: Any) -> None:
@@ -410,11 +408,3 @@ def _check_machine(task: _Task) -> None:
             f"{machine} does not see the files in {task.marker.parent}. Name a folder that all machines share "
             "with --out."
         )
-
-
-def _portable(error: BaseException) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # an exception class may refuse to be copied in any way
-        return RuntimeError(describe(error))
-    return error if isinstance(error, Exception) else RuntimeError(describe(error))

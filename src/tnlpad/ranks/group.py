@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from tnlpad.ranks.launch import launched_count, local_count, local_rank
+from tnlpad.ranks.launch import TIMEOUT_SECONDS, launched_count, local_count, local_rank
 
 Result = TypeVar("Result")
-TIMEOUT_SECONDS = 600.0  # without an answer, a rank is taken for lost
 PATIENCE = timedelta(days=7)  # while rank 0 does something that may take any time
 # Buffers are equal without being sent: BatchNorm uses statistics of the whole batch. The option was renamed.
 BUFFERS_STAY: dict[str, Any] = {"broadcast_buffers": False}
@@ -256,7 +255,7 @@ def on_first(function: Callable[[], Result], *, patient: bool = False) -> Result
         try:
             answer[0] = function()
         except Exception as error:
-            failed, answer[1] = error, _portable(error)
+            failed, answer[1] = error, portable(error)
     dist.broadcast_object_list(answer, src=0, group=_group.patient if patient else _group.control)
     if failed is not None:
         raise failed
@@ -304,12 +303,13 @@ def require_same(value: Any, what: str) -> None:
             )
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: BaseException) -> Exception:
+    """Return the error, or one with its words if it cannot be sent to another process."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # an exception class may refuse to be copied in any way
         return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 # Lost ranks -----------------------------------------------------------------------------------------------------------

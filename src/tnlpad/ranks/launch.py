@@ -2,6 +2,8 @@
 
 import os
 
+TIMEOUT_SECONDS = 600.0  # without an answer, a rank is taken for lost
+
 
 def launched_count() -> int:
     """Return the number of processes (ranks) that were started together; 1 without a launcher."""

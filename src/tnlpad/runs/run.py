@@ -26,6 +26,7 @@ from tnlpad.features.backbone import Backbone
 from tnlpad.methods import Method
 from tnlpad.methods.protocol import chosen_by, finished
 from tnlpad.ranks import group
+from tnlpad.ranks.launch import TIMEOUT_SECONDS
 from tnlpad.records.model_file import ordered
 from tnlpad.records.scores import SampleScores, write_scores
 from tnlpad.records.store import RecordError, RunFolder, find_hash, finished_summary
@@ -55,7 +56,7 @@ def run(
     engine: EngineName = "auto",
     checkpoint_every_seconds: float = 0,
     scoring_interval: int | None = None,
-    rank_timeout: float = group.TIMEOUT_SECONDS,
+    rank_timeout: float = TIMEOUT_SECONDS,
     reporter: Reporter = SILENT,
     on_prepared: Callable[[Method, Data, Sets], None] | None = None,
     on_step: Callable[[int, int, int], None] | None = None,
