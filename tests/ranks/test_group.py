@@ -83,6 +83,12 @@ def test_three_ranks_exchange_rows_errors_and_statistics(tmp_path):
     succeeded("tests.ranks.three_ranks", tmp_path, ranks=3)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_three_ranks_that_share_a_gpu_exchange_statistics(tmp_path):
+    succeeded("tests.ranks.three_ranks", tmp_path, "cuda", ranks=3)
+
+
 def test_an_error_of_another_rank_names_it(monkeypatch, capsys):
     monkeypatch.setattr(os, "environ", LAUNCHED)
     with pytest.raises(typer.Exit) as ended:

@@ -60,15 +60,15 @@ def check_errors(folder):
     assert sorted(path.name for path in folder.iterdir()) == ["held by 0", "left by 0"]
 
 
-def network(dtype):
+def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)).to(dtype)
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4))
 
 
-def check_batchnorm(dtype, tolerance):
+def check_batchnorm(device, dtype, tolerance, layout):
     torch.manual_seed(1)
-    images, labels = 3 + torch.randn(TOTAL, 2, 6, 6, dtype=dtype), torch.randint(4, (TOTAL,))
-    shared, plain = network(dtype), network(dtype)
+    images, labels = 3 + torch.randn(TOTAL, 2, 6, 6), torch.randint(4, (TOTAL,)).to(device)
+    images, shared, plain = (each.to(device, dtype, memory_format=layout) for each in (images, network(), network()))
     share_statistics(shared)
     assert isinstance(shared[1], SharedBatchNorm2d)
     for momentum in (0.1, None):
@@ -77,6 +77,7 @@ def check_batchnorm(dtype, tolerance):
         nn.functional.cross_entropy(expected, labels).backward()
         found = forward(shared, images[group.share(TOTAL)], total=TOTAL)
         nn.functional.cross_entropy(found, labels).backward()
+        assert found.dtype == expected.dtype
         assert (found - expected).abs().max() < tolerance
         for ours, theirs in zip(shared.parameters(), plain.parameters(), strict=True):
             assert (ours.grad - theirs.grad).abs().max() < tolerance
@@ -86,16 +87,19 @@ def check_batchnorm(dtype, tolerance):
     shared.eval()
     plain.eval()
     everything = outputs(shared, images.__getitem__, torch.arange(TOTAL), batch_size=2)
-    assert (everything - plain(images)).abs().max() < 1e-5
+    assert (everything - plain(images)).abs().max() < max(tolerance, 1e-5)
 
 
-def main(folder: str) -> None:
+def main(folder: str, device: str = "cpu") -> None:
     torch.set_num_threads(1)
-    with group.joined(torch.device("cpu"), timeout=60):
+    with group.joined(torch.device(device), timeout=60) as place:
         check_exchange()
         check_errors(Path(folder))
-        check_batchnorm(torch.float64, 1e-12)
-        check_batchnorm(torch.float32, 1e-5)
+        for layout in (torch.contiguous_format, torch.channels_last):
+            check_batchnorm(place, torch.float64, 1e-12, layout)
+            check_batchnorm(place, torch.float32, 1e-5 if device == "cpu" else 1e-2, layout)  # TF32 on a GPU
+            with torch.autocast(place.type, torch.bfloat16):
+                check_batchnorm(place, torch.float32, 0.1, layout)
 
 
 if __name__ == "__main__":

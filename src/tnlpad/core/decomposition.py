@@ -116,7 +116,7 @@ class Decomposition(Optimizer):
             per_tensor_norms=norm == "tensor",
         )
         self.epoch = 0  # the paper's t, 1-based; 0 means that no epoch has started
-        self.steps = 0
+        self.steps = 0  # calls of step(); replays of a captured one are not counted
         self._parts: list[Parts] = []
         self._synced: list[dict[str, Any]] = []  # for each of our groups, the options last copied to the base
         self._gamma_share = 1.0  # the weights hold σ + share·γ

@@ -65,8 +65,8 @@ SHARED: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def whole_statistics(x: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Return mean and variance of each channel over all ranks, in double precision, and the number of values."""
+def whole_statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, variance and number of values of each channel over all ranks, in double precision."""
     variance, mean = torch.var_mean(x, [0, *range(2, x.ndim)], correction=0)
     count = torch.full_like(mean, x.numel() / x.shape[1], dtype=torch.float64)
     table = x.new_zeros(group.count(), 3, x.shape[1], dtype=torch.float64)
@@ -75,7 +75,7 @@ def whole_statistics(x: Tensor) -> tuple[Tensor, Tensor, int]:
     values = counts.sum(0)
     mean = (counts * means).sum(0) / values
     variance = (counts * (variances + (means - mean) ** 2)).sum(0) / values
-    return mean, variance, int(values[0])
+    return mean, variance, values  # all on the device: nothing waits for it
 
 
 class _Normalise(torch.autograd.Function):
@@ -87,22 +87,24 @@ class _Normalise(torch.autograd.Function):
         bias: Tensor | None,
         mean: Tensor,
         variance: Tensor,
-        values: int,
+        values: Tensor,
         eps: float,
     ) -> Tensor:
         precision = torch.promote_types(x.dtype, torch.float32)
         mean, variance = mean.to(precision), variance.to(precision)
-        ctx.save_for_backward(x, weight, mean, variance)
-        ctx.values, ctx.eps = values, eps
+        ctx.save_for_backward(x, weight, mean, variance, values)
+        ctx.eps = eps
         return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, variance = ctx.saved_tensors
+        x, weight, mean, variance, values = ctx.saved_tensors
         # With fixed statistics, torch gives dy·w/s and this rank's sums of dy·x̂ and dy.
         fixed = torch.ops.aten.native_batch_norm_backward
-        dx, by_weight, by_bias = fixed(dy, x, weight, mean, variance, None, None, False, ctx.eps, [True, True, True])
-        sums = group.add_up(torch.stack([by_weight, by_bias]).double()) / ctx.values
+        unsaved = mean.new_empty(0)  # CUDA's kernel for channels-last images does not take None
+        needed = [True, True, True]
+        dx, by_weight, by_bias = fixed(dy, x, weight, mean, variance, unsaved, unsaved, False, ctx.eps, needed)
+        sums = group.add_up(torch.stack([by_weight, by_bias]).double()) / values
         scale = (variance.double() + ctx.eps).rsqrt()
         outer = scale if weight is None else scale * weight.double()
         slope = -outer * scale * sums[0]
