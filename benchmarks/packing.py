@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from benchmarks.machine import captured, leave, machine, versions, write
-from benchmarks.training import CLASSES, TASKS, Ours, packed
+from benchmarks.training import TASKS, Ours, packed
 from tnlpad.grid.mps import mps
 from tnlpad.networks import build
 from tnlpad.runs.config import configure
@@ -93,11 +93,12 @@ def of_streams(task: str, runs: int, seconds: float) -> float:
 
 
 def of_stacked(task: str, runs: int, device: str, seconds: float) -> float:
-    network, _, channels, side, batch, _ = TASKS[task]
-    bf16 = configure(task, network=network, device=device).precision == "bfloat16"
-    networks = [build(network, num_classes=CLASSES, in_channels=channels).to(device) for _ in range(runs)]
-    images = torch.randn(runs, batch, channels, side, side, device=device)
-    labels = torch.randint(CLASSES, (runs, batch), device=device)
+    shape = TASKS[task]
+    batch, classes = shape.batch, shape.classes
+    bf16 = configure(shape.dataset, network=shape.network, device=device).precision == "bfloat16"
+    networks = [build(shape.network, num_classes=classes, in_channels=shape.channels).to(device) for _ in range(runs)]
+    images = torch.randn(runs, batch, shape.channels, shape.side, shape.side, device=device)
+    labels = torch.randint(classes, (runs, batch), device=device)
     step = stacked_step(networks, images, labels, bf16=bf16)
     step()
     if device == "cuda":

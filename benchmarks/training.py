@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,16 +45,41 @@ from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
 from tnlpad.rng import torch_stream
 from tnlpad.runs.config import configure
+from tnlpad.runs.prepare import working_dtype
 from tnlpad.training.engine import choose_engine, own_stream
 from tnlpad.types import Clock
 
-CLASSES, PADDING = 10, 4
+PADDING = 4
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-TASKS = {  # name: network, samples, channels, side, batch, augmentation
-    "cifar10": ("resnet18", 45_000, 3, 32, 64, Augmentation(crop_padding=PADDING, flip=True)),
-    "fashion_mnist": ("resnet18", 54_000, 1, 28, 32, Augmentation()),
-    "mnist": ("lenet", 54_000, 1, 28, 32, Augmentation()),
-    "cifar100": ("resnet50", 45_000, 3, 32, 64, Augmentation(crop_padding=PADDING, flip=True)),
+AUGMENTATION = Augmentation(crop_padding=PADDING, flip=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A network on the images of a dataset, as the paper trains it."""
+
+    dataset: str
+    network: str
+    samples: int = 45_000
+    channels: int = 3
+    side: int = 32
+    batch: int = 64
+    classes: int = 10
+    augmentation: Augmentation = AUGMENTATION
+
+
+GREY = {"samples": 54_000, "channels": 1, "side": 28, "batch": 32, "augmentation": Augmentation()}
+PHOTOGRAPHS = {"network": "imagenet_resnet50", "samples": 3200, "batch": 32, "augmentation": Augmentation(flip=True)}
+TASKS = {
+    "cifar10": Task(dataset="cifar10", network="resnet18"),
+    "fashion_mnist": Task(dataset="fashion_mnist", network="resnet18", **GREY),
+    "mnist": Task(dataset="mnist", network="lenet", **GREY),
+    "cifar100": Task(dataset="cifar100", network="resnet50", classes=100),
+    "wide_resnet28_10": Task(dataset="cifar10", network="wide_resnet28_10"),
+    "vgg19": Task(dataset="cifar10", network="vgg19"),
+    "resnext29_32x4d": Task(dataset="cifar10", network="resnext29_32x4d"),
+    "food101": Task(dataset="food101", side=112, classes=101, **PHOTOGRAPHS),
+    "clothing1m": Task(dataset="clothing1m", side=224, classes=14, **PHOTOGRAPHS),
 }
 
 
@@ -70,12 +96,12 @@ class Ours:
         samples: int | None = None,
         precision: str | None = None,
     ) -> None:
-        network, size, channels, side, usual_batch, augmentation = TASKS[task]
-        size, self.batch = samples or size, batch or usual_batch
+        shape = TASKS[task]
+        size, self.batch, channels = samples or shape.samples, batch or shape.batch, shape.channels
         place, generator = torch.device(device), torch.Generator().manual_seed(0)
         cuda = place.type == "cuda"
-        images = torch.randint(0, 256, (size, channels, side, side), dtype=torch.uint8, generator=generator)
-        labels = torch.randint(CLASSES, (size,), generator=generator).to(place)
+        images = torch.randint(0, 256, (size, channels, shape.side, shape.side), dtype=torch.uint8, generator=generator)
+        labels = torch.randint(shape.classes, (size,), generator=generator).to(place)
         self.memory_format = torch.channels_last if cuda else torch.contiguous_format
         loader = DeviceLoader(
             images.to(place),
@@ -83,7 +109,7 @@ class Ours:
             batch_size=self.batch,
             mean=MEAN[:channels],
             std=STD[:channels],
-            augmentation=augmentation,
+            augmentation=shape.augmentation,
             order=torch_stream(1, "order"),
             augment=torch_stream(1, "augment"),
             memory_format=self.memory_format,
@@ -91,7 +117,7 @@ class Ours:
 
         def fresh(number: int) -> nn.Module:
             torch.manual_seed(number)
-            built = build(network, num_classes=CLASSES, in_channels=channels).to(place)
+            built = build(shape.network, num_classes=shape.classes, in_channels=channels).to(place)
             for parameter in built.parameters():
                 if parameter.ndim == 4:
                     parameter.data = parameter.data.contiguous(memory_format=self.memory_format)
@@ -99,19 +125,22 @@ class Ours:
                 built.compile(**compile_options())
             return built
 
+        config = configure(shape.dataset, noise="symmetric:0.4", network=shape.network, device=device)
+        config = replace(config, precision=precision or config.precision)
         rate: Any = torch.tensor(0.01, device=place) if cuda else 0.01
         setup = Setup(
             network=fresh,
             sgd={"lr": rate, "momentum": 0.9, "weight_decay": 1e-3, "fused": True},
             labels=labels,
-            num_classes=CLASSES,
+            num_classes=shape.classes,
             epochs=100,
             noise_rate=0.4,
             generator=generator,
+            working_dtype=working_dtype(config, place),
         )
         entry = METHODS[method]
         self.method = entry.build(entry.config(), setup)
-        bf16 = (precision or configure(task, network=network, device=device).precision) == "bfloat16"
+        bf16 = config.precision == "bfloat16"
         self.engine = choose_engine("auto", self.method, loader, device=place, bf16=bf16, compiled=cuda)
         self.place, self.steps, self.samples, self.epochs = place, len(loader), size, 0
 
@@ -132,7 +161,7 @@ class Photos(Dataset[tuple[Tensor, int]]):
     def __init__(self) -> None:
         generator = np.random.default_rng(0)
         self.images = generator.integers(0, 256, (45_000, 32, 32, 3), dtype=np.uint8)
-        self.labels = generator.integers(0, CLASSES, 45_000)
+        self.labels = generator.integers(0, 10, 45_000)
         self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
 
     def __len__(self) -> int:
@@ -151,7 +180,7 @@ class Photos(Dataset[tuple[Tensor, int]]):
 def peer(device: str, workers: int) -> Iterator[None]:
     """Plain PyTorch with the authors' form of the network; one step for every `next`."""
     torch.manual_seed(0)
-    model = build("resnet18", num_classes=CLASSES, in_channels=3).to(device)
+    model = build("resnet18", num_classes=10, in_channels=3).to(device)
     groups = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(1))
     names, sigma, gamma = (groups[0][key] for key in ("param_names", "params", "gamma"))
     doubled = two_branch(model, dict(zip(names, sigma, strict=True)), dict(zip(names, gamma, strict=True))).train()
@@ -189,11 +218,14 @@ def timed(step: Callable[[], object], count: int, device: str) -> float:
     return (time.perf_counter() - began) / count
 
 
-def packed(task: str, method: str, processes: int, seconds: float, precision: str | None) -> dict[str, float]:
+def packed(
+    task: str, method: str, processes: int, seconds: float, precision: str | None, samples: int | None = None
+) -> dict[str, float]:
     """Images per second of so many runs at once, each a process of its own; all are warm before the clock starts."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.training", "--child", folder, "--task", task, "--method", method]
         command += ["--seconds", str(seconds), *([] if precision is None else ["--precision", precision])]
+        command += [] if samples is None else ["--samples", str(samples)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         children = []
         for number in range(processes):
@@ -215,10 +247,12 @@ def _wait_for(folder: Path, children: list[subprocess.Popen[str]]) -> None:
         time.sleep(0.05)
 
 
-def child(folder: Path, task: str, method: str, seconds: float, precision: str | None) -> None:
+def child(
+    folder: Path, task: str, method: str, seconds: float, precision: str | None, samples: int | None = None
+) -> None:
     """One of the packed runs: warm up, wait for the others, train for a while."""
     torch.set_num_threads(1)
-    run = Ours(task, method, "cuda", precision=precision)
+    run = Ours(task, method, "cuda", precision=precision, samples=samples)
     run.epoch()
     (folder / f"ready-{os.getpid()}").touch()
     while not (folder / "go").exists():
@@ -281,12 +315,14 @@ def main() -> None:
     parser.add_argument("--method", default="tnlpad", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--precision", help="of what is packed: bfloat16 or float32; the recipe's own if left out")
+    parser.add_argument("--samples", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--skip-steps", action="store_true", help="only what is packed")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.child, arguments.task, arguments.method, arguments.seconds, arguments.precision)
+        words = arguments.task, arguments.method, arguments.seconds, arguments.precision, arguments.samples
+        child(arguments.child, *words)
         return
     record: dict[str, Any] = {
         "benchmark": "training",
@@ -308,8 +344,8 @@ def main() -> None:
         for number, entry in enumerate(entries, 1):
             task, count = entry.split(":")
             result = packed(task, arguments.method, int(count), arguments.seconds, arguments.precision)
-            epochs = configure(task, noise="symmetric:0.4", method=arguments.method).epochs
-            result["runs_per_hour"] = 3600 * result["images_per_second"] / (TASKS[task][1] * epochs)
+            epochs = configure(TASKS[task].dataset, noise="symmetric:0.4", method=arguments.method).epochs
+            result["runs_per_hour"] = 3600 * result["images_per_second"] / (TASKS[task].samples * epochs)
             record.setdefault("packed", {}).setdefault(task, {})[count] = result
             line = f"{task}: {count} at once {result['images_per_second']:.0f} images/s"
             if "images_per_second" in record and task == "cifar10":

@@ -187,6 +187,7 @@ def deterministic(monkeypatch):
         ("tensor", {}),
         ("tensor", {"momentum": 0.0}),
         ("tensor", {"c2": None, "gamma_penalty": None}),
+        ("global", {"working_dtype": torch.bfloat16}),
     ],
 )
 def test_equals_the_general_update(norm, options):
@@ -199,7 +200,7 @@ def test_equals_the_general_update(norm, options):
             o.start_epoch()
         for _ in range(steps):
             for a, b in zip(fused_model.parameters(), model.parameters(), strict=True):
-                a.grad = torch.randn(a.shape, generator=generator, device=DEVICE).contiguous(
+                a.grad = torch.randn(a.shape, generator=generator, device=DEVICE, dtype=a.dtype).contiguous(
                     memory_format=torch.channels_last if a.ndim == 4 else torch.contiguous_format
                 )
                 b.grad = a.grad.clone()
@@ -212,7 +213,9 @@ def test_equals_the_general_update(norm, options):
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
     weights = fused.param_groups[0]["params"]
     for w, s, g in zip(weights, parts(fused, "sigma"), parts(fused, "gamma"), strict=True):
-        assert torch.equal(w, s + g)
+        # The interpreter truncates where a GPU rounds.
+        one_unit = 2**-7 if INTERPRETED and w.dtype == torch.bfloat16 else 0.0
+        torch.testing.assert_close(w.data, (s + g).to(w.dtype), rtol=one_unit, atol=0.0)
 
 
 @on_any_device

@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 
+from tests.ranks.comparison import without_times
 from tests.training import toy
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
@@ -219,6 +220,26 @@ def test_compiled_and_bfloat16_agree_within_rounding(method):
             curves[name] = trained(engine, built, 3)[:50]
     torch.testing.assert_close(curves["compiled"], curves["graph"], rtol=0.03, atol=0.03)
     torch.testing.assert_close(curves["compiled"], curves["eager"], rtol=0.03, atol=0.03)
+
+
+@on_gpu
+@pytest.mark.parametrize("compiled", [False, True])
+def test_bfloat16_weights_change_no_number_of_a_run(tmp_path, monkeypatch, compiled):
+    from tnlpad.runs.run import run
+
+    settings = {"epochs": 3, "precision": "bfloat16", "compiled": compiled}
+    config = configure("digits", noise="symmetric:0.4", network="resnet18", device="cuda", settings=settings)
+    dtypes = []
+
+    def note(method, *_):
+        dtypes.append(method.optimizer.working_dtype)
+
+    ours = run(config, tmp_path / "ours", device="cuda", on_prepared=note)
+    monkeypatch.setattr("tnlpad.runs.prepare.working_dtype", lambda config, device: None)
+    plain = run(config, tmp_path / "plain", device="cuda", on_prepared=note)
+    assert dtypes == [torch.bfloat16, None]
+    assert without_times(ours.epochs()) == without_times(plain.epochs())
+    assert (ours.path / "model.safetensors").read_bytes() == (plain.path / "model.safetensors").read_bytes()
 
 
 @on_gpu

@@ -48,10 +48,39 @@ def _write(pointers, values, inside, FULL: tl.constexpr):  # type: ignore[no-unt
 
 
 @triton.jit
+def _read_weight(  # type: ignore[no-untyped-def]
+    addresses, index, offsets, inside, narrow,
+    TYPE: tl.constexpr, MIXED: tl.constexpr, ALIGNED: tl.constexpr, FULL: tl.constexpr,
+):  # fmt: skip
+    if MIXED:
+        if narrow:
+            value = _read(_pointer(addresses, index, TYPE, ALIGNED) + offsets, inside, FULL).to(tl.float32)
+        else:
+            value = _read(_pointer(addresses, index, tl.float32, ALIGNED) + offsets, inside, FULL)
+    else:
+        value = _read(_pointer(addresses, index, TYPE, ALIGNED) + offsets, inside, FULL).to(tl.float32)
+    return value
+
+
+@triton.jit
+def _write_weight(  # type: ignore[no-untyped-def]
+    addresses, index, offsets, value, inside, narrow,
+    TYPE: tl.constexpr, MIXED: tl.constexpr, ALIGNED: tl.constexpr, FULL: tl.constexpr,
+):  # fmt: skip
+    if MIXED:
+        if narrow:
+            _write(_pointer(addresses, index, TYPE, ALIGNED) + offsets, value.to(TYPE), inside, FULL)
+        else:
+            _write(_pointer(addresses, index, tl.float32, ALIGNED) + offsets, value, inside, FULL)
+    else:
+        _write(_pointer(addresses, index, TYPE, ALIGNED) + offsets, value.to(TYPE), inside, FULL)
+
+
+@triton.jit
 def _update(  # type: ignore[no-untyped-def]
-    addresses, gradients, block_tensor, block_start, sizes, sums, partials,
+    addresses, gradients, block_tensor, block_start, sizes, narrow_tensors, sums, partials,
     beta, lr, first_block, momentum, weight_decay, gamma_lr_scale, weights_like,
-    UPDATE: tl.constexpr, MOMENTUM: tl.constexpr, NESTEROV: tl.constexpr, MAXIMIZE: tl.constexpr,
+    UPDATE: tl.constexpr, MIXED: tl.constexpr, MOMENTUM: tl.constexpr, NESTEROV: tl.constexpr, MAXIMIZE: tl.constexpr,
     GLOBAL: tl.constexpr, ALIGNED: tl.constexpr, TENSORS: tl.constexpr, TENSORS_PADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -62,6 +91,7 @@ def _update(  # type: ignore[no-untyped-def]
     offsets = start + tl.arange(0, BLOCK)
     row = tensor * 6
     weight_type: tl.constexpr = weights_like.dtype.element_ty
+    narrow = tl.load(narrow_tensors + tensor) != 0
     if GLOBAL:
         every = tl.arange(0, TENSORS_PADDED)
         drift_squared = tl.sum(tl.load(sums + 2 * every, mask=every < TENSORS, other=0.0))
@@ -85,7 +115,7 @@ def _update(  # type: ignore[no-untyped-def]
             anchor = _read(_pointer(addresses, row + 2, tl.float32, ALIGNED) + offsets, inside, FULL)
 
             if UPDATE:
-                g = _read(_pointer(gradients, tensor, weight_type, ALIGNED) + offsets, inside, FULL).to(tl.float32)
+                g = _read_weight(gradients, tensor, offsets, inside, narrow, weight_type, MIXED, ALIGNED, FULL)
                 if MAXIMIZE:
                     g = -g
                 sigma_step = g + sigma_pull * (sigma - anchor) + weight_decay * sigma
@@ -103,8 +133,8 @@ def _update(  # type: ignore[no-untyped-def]
                 gamma = gamma - rate * gamma_lr_scale * gamma_step
                 _write(sigma_at, sigma, inside, FULL)
                 _write(gamma_at, gamma, inside, FULL)
-                w_at = _pointer(addresses, row + 5, weight_type, ALIGNED) + offsets
-                _write(w_at, (sigma + gamma).to(weight_type), inside, FULL)
+                w = sigma + gamma
+                _write_weight(addresses, row + 5, offsets, w, inside, narrow, weight_type, MIXED, ALIGNED, FULL)
 
             drift = sigma - anchor
             tl.store(partials + 2 * block, tl.sum(drift * drift))
@@ -126,11 +156,11 @@ def _add_up(partials, first_block, sums, CHUNK: tl.constexpr):  # type: ignore[n
 
 
 def fits(all_parts: Sequence[Parts]) -> bool:
-    """Return whether the kernel handles these parts: single precision, one dtype and sharding, supported options."""
+    """Return whether the kernel handles these parts: single precision, one sharding, supported dtypes and options."""
     weights = [weight for parts in all_parts for weight in parts.weights]
     sigmas = [sigma for parts in all_parts for sigma in parts.sigma]
     return (
-        len({weight.dtype for weight in weights}) == 1
+        len({weight.dtype for weight in weights} - {torch.float32}) <= 1
         and all(same_sharding(weight, weights[0]) for weight in weights)
         and all(sigma.dtype == torch.float32 for sigma in sigmas)
         and all(s.stride() == w.stride() for s, w in zip(pieces(sigmas), pieces(weights), strict=True) if w.numel())
@@ -155,6 +185,9 @@ class FusedSGD:
         self.whole = [w for parts in all_parts for w in parts.weights]
         self.weights = pieces(self.whole)
         self.sharded = is_sharded(self.whole[0])
+        narrow = [weight.dtype != torch.float32 for weight in self.weights]
+        self.mixed = len(set(narrow)) == 2
+        self.weights_like = min(self.weights, key=lambda weight: weight.element_size())  # of the narrower dtype
         device = self.weights[0].device
         sizes = [w.numel() for w in self.weights]
         blocks = [-(-size // BLOCK) for size in sizes]
@@ -162,6 +195,7 @@ class FusedSGD:
         start_of_block = [k * BLOCK for count in blocks for k in range(count)]
         first_block = [0, *accumulate(blocks)]
         self.sizes = torch.tensor(sizes, dtype=torch.int32, device=device)
+        self.narrow = torch.tensor(narrow, dtype=torch.int32, device=device)
         self.block_tensor = torch.tensor(tensor_of_block, dtype=torch.int32, device=device)
         self.block_start = torch.tensor(start_of_block, dtype=torch.int32, device=device)
         self.first_block = torch.tensor(first_block, dtype=torch.int32, device=device)
@@ -235,6 +269,7 @@ class FusedSGD:
             self.block_tensor,
             self.block_start,
             self.sizes,
+            self.narrow,
             self.sums,
             self.partials,
             beta,
@@ -243,8 +278,9 @@ class FusedSGD:
             float(group["momentum"]),
             float(group["weight_decay"]),
             float(group["gamma_lr_scale"]),
-            self.weights[0],
+            self.weights_like,
             UPDATE=update,
+            MIXED=self.mixed,
             MOMENTUM=group["momentum"] != 0,
             NESTEROV=bool(group["nesterov"]),
             MAXIMIZE=bool(group["maximize"]),

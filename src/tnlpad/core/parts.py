@@ -28,6 +28,7 @@ class Parts:
     written: list[tuple[int, int]] = field(default_factory=list)  # version and address of each weight at our last write
     sharded: bool = False
     fsdp_modules: Sequence[Any] = ()  # hold gathered copies of the weights, to be dropped when we write
+    dtypes: list[torch.dtype] = field(default_factory=list)  # of the weights before a working dtype
 
     @classmethod
     def split(
@@ -37,6 +38,7 @@ class Parts:
         gamma: Sequence[Tensor] | None = None,
         sigma_share: Sequence[Tensor] | None = None,
         fsdp_modules: Sequence[Any] | None = None,
+        working_dtype: torch.dtype | None = None,
     ) -> "Parts":
         """Split a group's weights into σ = w and γ = 0, unless parts are given.
 
@@ -45,8 +47,10 @@ class Parts:
             sigma, gamma: Initial parts; their sum becomes the weight.
             sigma_share: Split w into σ = share·w and γ = w − σ.
             fsdp_modules: The modules that gather sharded weights.
+            working_dtype: Convert weights of two or more dimensions to this dtype, after the split.
         """
         parts = cls(group, group["params"], fsdp_modules=fsdp_modules or ())
+        parts.dtypes = [weight.dtype for weight in parts.weights]
         parts.sharded = any(is_sharded(weight) for weight in parts.weights)
         for given, name in ((sigma, "sigma"), (gamma, "gamma"), (sigma_share, "sigma_share")):
             _check_given(given, name, parts.weights)
@@ -62,7 +66,20 @@ class Parts:
             parts.sigma.append(whole)
             parts.gamma.append(rest)
             parts.anchor.append(whole.clone())
+        if working_dtype is not None:
+            parts._convert(working_dtype)
         return parts
+
+    def _convert(self, dtype: torch.dtype) -> None:
+        """Convert the weights, except biases: they are small, and compiled code sums their gradients unrounded."""
+        for index, weight in enumerate(self.weights):
+            if is_sharded(weight):
+                raise ValueError(
+                    f"{self.name(index)} is sharded, which working_dtype does not support: leave it out, and use "
+                    "FSDP2's MixedPrecisionPolicy(param_dtype=...)."
+                )
+            if weight.ndim > 1:
+                weight.data = weight.data.to(dtype)
 
     def name(self, index: int) -> str:
         """Return a weight's name and shape, for messages."""
@@ -97,6 +114,13 @@ class Parts:
         values = torch._foreach_add(sigma, pieces(self.gamma), alpha=gamma_share) if gamma_share else sigma
         torch._foreach_copy_(pieces(self.weights), values)
         self.mark_written()
+
+    @torch.no_grad()
+    def value(self, index: int, gamma_share: float) -> Tensor:
+        """Return a copy of σ + share·γ in the dtype that the weight had when it was split."""
+        sigma, gamma = self.sigma[index], self.gamma[index]
+        value = torch.add(sigma, gamma, alpha=gamma_share) if gamma_share else sigma.clone()
+        return value.to(self.dtypes[index])
 
     def mark_written(self) -> None:
         """Record that the weights are as we wrote them, and drop gathered copies of older ones."""

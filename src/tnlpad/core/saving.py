@@ -1,13 +1,14 @@
-"""Saving and loading of the base optimizer's state and of options, beside σ, γ and the anchor."""
+"""Saving and loading: the base optimizer's state, options, and a model's weights before rounding."""
 
-from copy import deepcopy
+from collections.abc import Sequence
+from copy import copy, deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from tnlpad.core.parts import Group
+from tnlpad.core.parts import Group, Parts
 from tnlpad.core.sharded import check_shardable, shard
 
 
@@ -91,3 +92,18 @@ def load_options(group: Group, saved: Group) -> None:
             group[key].fill_(saved[key])
         else:
             group[key] = deepcopy(saved[key])
+
+
+def unrounded(state_dict: dict[str, Any], all_parts: Sequence[Parts], gamma_share: float) -> dict[str, Any]:
+    """Return a state dict with σ + share·γ in place of weights that are kept in a narrower dtype."""
+    exact = {
+        weight: parts.value(k, gamma_share)
+        for parts in all_parts
+        for k, weight in enumerate(parts.weights)
+        if weight.dtype != parts.dtypes[k]
+    }
+    result = copy(state_dict)  # keeps the version numbers that torch attaches
+    for name, value in state_dict.items():
+        if isinstance(value, Tensor):
+            result[name] = exact.get(value, value).detach()
+    return result

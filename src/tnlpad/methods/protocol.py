@@ -91,6 +91,7 @@ class Setup:
         noise_rate: Assumed share of wrong labels, or None.
         generator: Random stream of the method, on the CPU.
         source: Returns the training images; None if they cannot be accessed by index.
+        working_dtype: Dtype of decomposed weights, if forward passes use them in no other (see `Decomposition`).
     """
 
     network: Callable[[int], nn.Module]
@@ -101,6 +102,7 @@ class Setup:
     noise_rate: float | None
     generator: torch.Generator
     source: Callable[[], Source] | None = None
+    working_dtype: torch.dtype | None = None
 
     def required_noise_rate(self, method: str) -> float:
         """Return the noise rate, or raise an error that names the method."""

@@ -76,7 +76,8 @@ class Tnlpad:
 
     def __init__(self, config: TnlpadConfig, setup: Setup) -> None:
         self.network = setup.network(0)
-        self.optimizer = decomposition(config, self.network, setup, config.gamma_penalty(setup.epochs))
+        penalty = config.gamma_penalty(setup.epochs)
+        self.optimizer = decomposition(config, self.network, setup, penalty, working_dtype=setup.working_dtype)
         self.optimizers: Sequence[Optimizer] = [self.optimizer]
         self.reported, self.chosen_by = (config.reported(),), (config.chosen_by(),)
         parts: list[Part] = ["sigma", "w"] if config.reported() == "sigma" else ["w", "sigma"]
@@ -107,7 +108,11 @@ class Tnlpad:
 
 
 def decomposition(
-    config: TnlpadConfig, network: nn.Module, setup: Setup, gamma_penalty: Penalty | None
+    config: TnlpadConfig,
+    network: nn.Module,
+    setup: Setup,
+    gamma_penalty: Penalty | None,
+    working_dtype: torch.dtype | None = None,
 ) -> Decomposition:
     """Return the decomposition of a network's weights, over SGD."""
     return Decomposition(
@@ -117,5 +122,6 @@ def decomposition(
         gamma_penalty=gamma_penalty,
         gamma_update=config.gamma_update,
         norm=config.norm,
+        working_dtype=working_dtype,
         **setup.sgd,
     )

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch.optim import Optimizer
 
+from tnlpad.core.decomposition import Decomposition
 from tnlpad.methods.protocol import Method, chosen_by, end_epoch, finished, schedule_epoch
 from tnlpad.ranks import group
 from tnlpad.training.checkpoint import Progress, Streams, Weights, load_checkpoint, save_checkpoint
@@ -182,7 +183,11 @@ def _mean(record: Record, names: Sequence[str], what: str) -> float:
 def shipped_weights(method: Method) -> Weights:
     """Copy the state of the first judged network, which is σ for a decomposition."""
     with next(iter(method.judged.values()))() as network:
-        return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        weights = network.state_dict(keep_vars=True)
+        for optimizer in method.optimizers:
+            if isinstance(optimizer, Decomposition):
+                weights = optimizer.full_precision(weights)
+        return {name: tensor.detach().clone() for name, tensor in weights.items()}
 
 
 def _finite_mean(losses: Sequence[float], epoch: int, rate: float) -> float:

@@ -82,7 +82,8 @@ def _precision(picked: float, right: float) -> dict[str, float | None]:
 def _norms(method: Method) -> dict[str, Tensor]:
     """Return ‖g‖ of the epoch's last step, and the norms of a decomposition."""
     parameters = [p for o in method.optimizers for group in o.param_groups for p in group["params"]]
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    wide = torch.promote_types
+    gradients = [p.grad.to(wide(p.grad.dtype, torch.float32)) for p in parameters if p.grad is not None]
     values = {"gradient": norms(gradients)} if gradients else {}
     for optimizer in method.optimizers:
         if isinstance(optimizer, Decomposition):
