@@ -1,0 +1,1 @@
+"""Faults for `benchmarks.soak`: mangled inputs, flipped bits, kills and full disks."""
