@@ -290,7 +290,7 @@ def _read_weights(folder: Path) -> None:
 
 
 def _run(folder: Path, kind: str) -> None:
-    run = samples.train(folder.parent, kind)
+    run = samples.train(folder.parent / kind, kind)
     shutil.copytree(run, folder / run.name, ignore=shutil.ignore_patterns("suspects", "lock"))
 
 
@@ -302,7 +302,8 @@ def _read_run(folder: Path) -> None:
     run = RunFolder(place)
     finished_summary(run)
     run.epochs()
-    tnlpad.load(place).ranked()
+    if (place / "data.json").exists():
+        tnlpad.load(place).ranked()
 
 
 def _config(folder: Path) -> None:
@@ -355,5 +356,5 @@ KINDS: Mapping[str, Kind] = {
     "weights": Kind(write=_weights, read=_read_weights),
     "configuration": Kind(write=_config, read=_read_config),
     "review": Kind(write=_review, read=_read_review),
-    **{f"run on {kind}": Kind(write=partial(_run, kind=kind), read=_read_run) for kind in samples.WRITERS},
+    **{f"run on {kind}": Kind(write=partial(_run, kind=kind), read=_read_run) for kind in samples.TRAINED},
 }

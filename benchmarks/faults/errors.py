@@ -1,0 +1,34 @@
+"""Tell errors that the project promises from all others."""
+
+import linecache
+import os
+import traceback
+
+PACKAGE = f"{os.sep}tnlpad{os.sep}"
+LINES_SHOWN = 14
+
+
+def is_ours(error: BaseException) -> bool:
+    """Return whether the project promises an error: one of its own kinds, or a ValueError that it raises itself."""
+    from tnlpad.errors import DataError, NoiseDataError
+    from tnlpad.records.store import RecordError
+    from tnlpad.training.checkpoint import CheckpointError
+
+    if isinstance(error, (DataError, NoiseDataError, RecordError, CheckpointError)):
+        return True
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    raised = linecache.getline(last.filename, last.lineno or 0).lstrip().startswith("raise ")
+    return type(error) is ValueError and PACKAGE in last.filename and raised
+
+
+def brief(error: BaseException) -> str:
+    """Return the kind of an error and the last line of the project that it passed."""
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if PACKAGE in frame.filename]
+    place = f"{ours[-1].filename.rpartition(PACKAGE)[2]}:{ours[-1].lineno} {ours[-1].name}" if ours else "outside"
+    return f"{type(error).__name__} at {place}"
+
+
+def traced(error: BaseException) -> str:
+    """Return the end of the traceback of an error."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n".join(line[:200] for line in lines[-LINES_SHOWN:])

@@ -1,0 +1,147 @@
+"""Flip a bit in a finished run: every output must be as before, or be refused with an error of this project."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.faults import samples
+from benchmarks.faults.case import Case, Failure
+from benchmarks.faults.children import in_children
+from benchmarks.faults.errors import brief, is_ours, traced
+
+NO_ARTEFACTS = ("suspects", "lock")  # written again whenever they are wanted
+REFUSED = "refused"
+
+Outputs = dict[str, str]
+
+
+class Foreign(Exception):
+    """An output failed with an error that the project does not promise."""
+
+
+class Flips:
+    """Attack finished runs of several kinds, in a folder."""
+
+    kinds = tuple(samples.TRAINED)
+    batch = 5
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+        self.runs: dict[str, Path] = {}
+        self.expected: dict[str, Outputs] = {}
+
+    def attack(self, cases: Sequence[Case]) -> list[Failure]:
+        """Flip a bit for each case of one kind of run, and return which outputs changed or failed."""
+        kind = cases[0].kind
+        if kind not in self.runs:
+            self.runs[kind] = samples.train(self.folder / kind, kind)
+        return in_children(cases, self._flip)
+
+    def _flip(self, case: Case) -> Failure | None:
+        run, draw = self.runs[case.kind], case.draw(self.seed)
+        if case.kind not in self.expected:  # here and not in the parent, whose threads a fork would lose
+            self.expected[case.kind] = outputs(run)
+        files = sorted(each for each in run.rglob("*") if each.is_file() and not is_output(each.relative_to(run)))
+        file = draw.choice(files)
+        content = file.read_bytes()
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << bit
+        times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+        try:
+            file.write_bytes(damaged)
+            os.utime(file, ns=times)  # a disk that fails does not change the time
+            found = outputs(run)
+        except Foreign as error:
+            return Failure(case=case, kind=f"{file.name}: {error.args[0]}", detail=error.args[1])
+        finally:
+            file.write_bytes(content)
+            os.utime(file, ns=times)
+        changed = [name for name, value in found.items() if value not in (REFUSED, self.expected[case.kind][name])]
+        if not changed:
+            return None
+        around = bytes(damaged[max(0, place - 30) : place + 30])
+        detail = f"byte {place}, bit {bit} of {file.relative_to(run)}: {around!r}"
+        return Failure(case=case, kind=f"{file.relative_to(run)}: changes {', '.join(changed)} unnoticed", detail=detail)
+
+
+def is_output(path: Path) -> bool:
+    """Return whether a file of a run folder is not read by any command."""
+    return path.parts[0] in NO_ARTEFACTS
+
+
+def outputs(run: Path) -> Outputs:
+    """Return a digest of everything that a finished run is asked for, or that it was refused."""
+    out = run.parents[1] / "out"
+    found: Outputs = {}
+    for name, words in commands(run, out).items():
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        found[name] = command_output(words, out)
+    if name_of_data(run):
+        found["load"] = loaded(run)
+    return found
+
+
+def commands(run: Path, out: Path) -> dict[str, list[str]]:
+    """Return the commands that read a run, by their names."""
+    data = name_of_data(run)
+    if not data:
+        return {"report": ["report", str(run.parent), "--out", str(out / "report")]}
+    return {
+        "suspects": ["suspects", str(run), "--out", str(out / "list"), "--format", "csv,html"],
+        "clean": ["clean", str(run), "--out", str(out / "cleaned")],
+        "predict": ["predict", str(run), data, "--out", str(out / "predictions.csv")],
+    }
+
+
+def name_of_data(run: Path) -> str:
+    """Return the path of the data that a run was trained on; empty if they are published."""
+    kind = run.parents[1].name
+    return str(samples.data_of(run.parents[1], kind)) if kind in samples.WRITERS else ""
+
+
+def command_output(words: Sequence[str], out: Path) -> str:
+    """Return a digest of what a command prints and writes; raise `Foreign` if it fails unexpectedly."""
+    from typer.testing import CliRunner
+
+    from tnlpad.cli import app
+
+    result = CliRunner().invoke(app, list(words))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise Foreign(brief(result.exception), traced(result.exception))
+    if result.exit_code:
+        if "Error: " not in result.stderr:
+            raise Foreign(f"{words[0]} exits with {result.exit_code} and no message", result.output)
+        return REFUSED
+    return digest([result.stdout.encode(), *contents(out)])
+
+
+def contents(folder: Path) -> Iterator[bytes]:
+    """Yield the names and contents of all files below a folder."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)).encode()
+            yield path.read_bytes()
+
+
+def loaded(run: Path) -> str:
+    """Return a digest of what `tnlpad.load` offers."""
+    import tnlpad
+
+    try:
+        result = tnlpad.load(run)
+        ranked = repr((result.ranked(), result.noise_rate, result.noise_rate_interval, result.caution))
+        weights = [value.numpy().tobytes() for value in result.model.state_dict().values()]
+    except Exception as error:
+        if not is_ours(error):
+            raise Foreign(f"load: {brief(error)}", traced(error)) from error
+        return REFUSED
+    return digest([ranked.encode(), repr(list(result.classes)).encode(), *weights])
+
+
+def digest(parts: Sequence[bytes]) -> str:
+    """Return a hash of several pieces."""
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
