@@ -8,20 +8,15 @@ the seed and the name determine what is random in it. `--repeat` runs one of the
 """
 
 import argparse
-import fcntl
 import importlib
-import json
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import date
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from benchmarks.faults.samples import SINGLE_THREADED
 
@@ -30,7 +25,6 @@ os.environ.update(SINGLE_THREADED)  # before NumPy is imported
 from benchmarks.faults.case import Case, Failure
 from benchmarks.faults.flips import Flips
 from benchmarks.faults.mangled import Mangled
-from benchmarks.machine import leave, machine, versions
 
 PRELOADED = (
     "openpyxl",
@@ -108,6 +102,7 @@ def main() -> None:
         importlib.import_module(name)
     import torch
     from PIL import Image
+
     torch.set_num_threads(1)
     Image.init()
     folder = Path(tempfile.gettempdir()) / f"tnlpad-soak-{a.seed}"

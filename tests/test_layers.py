@@ -32,8 +32,10 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"records", "paper", "atomic_files"},
     "integrations": {"core", "records", "training", "runs", "suspects"},
     "fitting": SHARED | {"progress", "records", "data", "features", "runs", "suspects", "networks", "training"},
-    "cli": PARTS | {"progress", "runs", "grid", "paper_figures", "suspects", "review", "report", "integrations"},
-    "__main__": {"cli"},
+    "cli": PARTS
+    | {"progress", "runs", "grid", "paper_figures", "suspects", "review", "report", "integrations", "interrupts"},
+    "interrupts": set(),
+    "__main__": {"cli", "interrupts"},
 }
 # Names that the package itself exports, by the folder that defines them.
 OFFERED = {name: home.split(".")[1] for name, home in tnlpad._HOME.items()}

@@ -63,8 +63,9 @@ class Flips:
         if not changed:
             return None
         around = bytes(damaged[max(0, place - 30) : place + 30])
-        detail = f"byte {place}, bit {bit} of {file.relative_to(run)}: {around!r}"
-        return Failure(case=case, kind=f"{file.relative_to(run)}: changes {', '.join(changed)} unnoticed", detail=detail)
+        name = file.relative_to(run)
+        detail = f"byte {place}, bit {bit}: {around!r}"
+        return Failure(case=case, kind=f"{name}: changes {', '.join(changed)} unnoticed", detail=detail)
 
 
 def is_output(path: Path) -> bool:

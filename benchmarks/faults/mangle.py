@@ -220,7 +220,8 @@ def in_tar(content: bytes, draw: Draw) -> bytes:
     info, member = members[place]
     change = draw.randrange(4)
     if change == 0:
-        info.name = draw.choice(("../../x.jpg", "/x.jpg", "a/é.jpg", "x", info.name.upper(), "\udcff.jpg", members[0][0].name))
+        names = ("../../x.jpg", "/x.jpg", "a/é.jpg", "x", info.name.upper(), "\udcff.jpg", members[0][0].name)
+        info.name = draw.choice(names)
     elif change == 1:
         info.type = draw.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE))
         info.linkname = draw.choice(("/etc/passwd", "../x", info.name))
@@ -229,7 +230,8 @@ def in_tar(content: bytes, draw: Draw) -> bytes:
     info.size = len(member) if info.isfile() else 0
     members[place] = (info, member)
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=draw.choice((tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT))) as archive:
+    form = draw.choice((tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT))
+    with tarfile.open(fileobj=packed, mode="w", format=form) as archive:
         for each, inner in members:
             archive.addfile(each, io.BytesIO(inner))
     return packed.getvalue()

@@ -1,4 +1,4 @@
-"""Read mangled inputs: each must be read, or refused with an error of this project, within limits of time and memory."""
+"""Read mangled inputs: each must be read, or refused with an error of this project, within time and memory."""
 
 import shutil
 import tempfile

@@ -17,7 +17,7 @@ COUNT = 36
 EPOCHS = 2
 WORDS = {"ant": "small red soil hill", "bee": "honey wing flower sting", "cat": "milk mouse fur sofa"}
 # Threads would make a fork unsafe, and tiny arrays slower.
-SINGLE_THREADED = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def labels() -> list[str]:

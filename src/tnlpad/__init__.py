@@ -4,9 +4,11 @@ Importing it loads no heavy library, so that `tnlpad --help` is fast: names are 
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # a type checker takes it as true; `typing` itself loads ten modules
 if TYPE_CHECKING:
+    from typing import Any
+
     from tnlpad.core.batchnorm import reestimated_batchnorm as reestimated_batchnorm
     from tnlpad.core.decomposition import Decomposition as Decomposition
     from tnlpad.core.split import parameter_groups as parameter_groups
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOME:
         raise AttributeError(f"module 'tnlpad' has no attribute {name!r}; it offers {', '.join(__all__)}")
     return getattr(import_module(_HOME[name]), name)

@@ -1,6 +1,15 @@
-"""Run the command `tnlpad` as `python -m tnlpad`."""
+"""Run the command `tnlpad`: its console script, and `python -m tnlpad`."""
 
-from tnlpad.cli import main
+from tnlpad.interrupts import leave_when_interrupted
+
+
+def main() -> None:
+    """Load the command, which takes a moment, and run it."""
+    leave_when_interrupted()
+    from tnlpad.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,7 @@ import subprocess
 import sys
 import typing
 
+import pytest
 from typer.models import OptionInfo
 from typer.testing import CliRunner
 
@@ -63,3 +64,39 @@ def test_no_option_is_renamed_by_its_placeholder():
             for option in (each for each in typing.get_args(hint)[1:] if isinstance(each, OptionInfo)):
                 named = isinstance(option.default, str)  # where typer keeps the first name within `Annotated`
                 assert named or (option.metavar or "").lower() != name, f"{command.__name__}: --{name}"
+
+
+def interrupted(code):
+    """Run Python code that interrupts itself; return its exit code and stderr."""
+    code = f"import os, signal; stop = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n{code}"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "class Find:\n def find_spec(self, name, *_):\n  if name == 'typer': stop()\nsys.meta_path.insert(0, Find())",
+        "import typer.main; typer.main.get_command = stop",
+        "import tnlpad.cli.runs; tnlpad.records.store.find_runs = stop",
+        "import atexit; atexit.register(stop)",
+    ],
+    ids=["while it is imported", "while it is set up", "while a verb runs", "while it ends"],
+)
+def test_an_interrupt_is_130_and_one_line_at_any_moment(moment, tmp_path):
+    code = f"import sys; sys.argv = ['tnlpad', 'runs', {str(tmp_path)!r}]\n"
+    code += "import tnlpad.records.store\n" + moment + "\nfrom tnlpad.__main__ import main; main()"
+    ended, errors = interrupted(code)
+    assert (ended, errors.splitlines()[-1], errors.count("\n")) == (130, "Interrupted.", 1 + ("no runs" in errors))
+
+
+def test_an_interrupt_in_a_library_that_raises_its_own_error_is_one(monkeypatch):
+    def save(*_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("unexpected pos 64 vs 0") from error
+
+    monkeypatch.setattr("tnlpad.records.store.find_runs", save)
+    result = CliRunner().invoke(app, ["runs", "."])
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")

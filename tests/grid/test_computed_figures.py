@@ -1,6 +1,7 @@
 import errno
 import functools
 import json
+import os
 
 import pytest
 
@@ -117,3 +118,34 @@ def test_parameter_space_is_computed_once_for_each_variation(tmp_path, monkeypat
     assert content(Variation(seed=2, settings=few.settings))["real_run"]["seed"] == 2
     (tmp_path / "parameter_space.json").write_text("{")
     assert content(few) == first
+
+
+def test_two_processes_compute_it_once_and_the_second_waits(tmp_path, monkeypatch):
+    """The second finds the files of the first, which it would otherwise fail to write or write again."""
+    monkeypatch.setattr("tnlpad.grid.computed_figures.POLL_SECONDS", 0.01)
+    ready, begun = os.pipe()
+    waits, waited = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+
+            def compute(out, **_):
+                os.write(begun, b".")
+                os.read(waits, 1)
+                (out / "tsne.json").write_text("computed")
+
+            monkeypatch.setitem(COMPUTED, "tsne", COMPUTED["tsne"]._replace(compute=compute))
+            os._exit(compute_figure("tsne", tmp_path, Variation(), smoke=True, **HERE) is not None)
+        finally:
+            os._exit(1)
+    os.read(ready, 1)
+    seen = []
+    monkeypatch.setitem(
+        COMPUTED, "tsne", COMPUTED["tsne"]._replace(compute=lambda out, **_: seen.append((out / "tsne.json").exists()))
+    )
+    tell = {"tell": lambda line: seen.append(line) or os.write(waited, b".")}
+    assert compute_figure("tsne", tmp_path, Variation(), smoke=True, **HERE | tell) is None
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert seen[-1] is True
+    assert "waiting for another process" in seen[0]
+    assert [each.name for each in tmp_path.iterdir()] == ["tsne.json"]

@@ -145,3 +145,23 @@ def test_a_disk_that_fills_up_in_the_middle(tmp_path, monkeypatch):
         save(path, method, loader, epoch=2)
     assert load(path).epoch == 1
     assert [each.name for each in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_an_interrupt_within_a_write_stays_one(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.pt"
+    method, loader = trained()
+    save(path, method, loader, epoch=1)
+
+    def interrupted(state, file):
+        class Interrupting:
+            def write(self, content):
+                raise KeyboardInterrupt
+
+        saved(state, Interrupting())
+
+    saved = torch.save
+    monkeypatch.setattr(torch, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # torch raises a RuntimeError from it
+        save(path, method, loader, epoch=2)
+    assert load(path).epoch == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["checkpoint.pt"]

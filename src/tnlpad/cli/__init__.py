@@ -9,11 +9,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tnlpad import __version__
+from tnlpad.atomic_files import error_chain
 from tnlpad.cli.audit import audit
 from tnlpad.cli.check import check
 from tnlpad.cli.clean import clean
@@ -22,7 +24,7 @@ from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
 from tnlpad.cli.export import export
 from tnlpad.cli.noise import noise
-from tnlpad.cli.output import fail
+from tnlpad.cli.output import fail, say
 from tnlpad.cli.predict import predict
 from tnlpad.cli.report import report
 from tnlpad.cli.reproduce import reproduce
@@ -31,10 +33,30 @@ from tnlpad.cli.runs import runs
 from tnlpad.cli.suspects import suspects
 from tnlpad.cli.train import train
 from tnlpad.cli.tune import tune
+from tnlpad.interrupts import INTERRUPTED, interruptible
 from tnlpad.ranks.launch import launched_count
+
+
+class Verbs(TyperGroup):
+    """All verbs. Ctrl-C ends each with code 130 and one line, unless the verb has more to say about it."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        try:
+            with interruptible():
+                return super().invoke(ctx)
+        except typer.Exit:
+            raise
+        except BaseException as error:
+            # Libraries that were calling back into Python raise errors of their own from a KeyboardInterrupt.
+            if any(isinstance(each, KeyboardInterrupt) for each in error_chain(error)):
+                say("Interrupted.")
+                raise typer.Exit(INTERRUPTED) from None
+            raise
+
 
 app = typer.Typer(
     name="tnlpad",
+    cls=Verbs,
     help="Train classifiers on data whose labels are partly wrong, and find the wrong labels.",
     no_args_is_help=True,
     # Plain tracebacks, without the values of local variables: people paste them into bug reports.

@@ -1,14 +1,17 @@
 """Figures of the paper that are computed outside of the grid of runs, in this process."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tnlpad.atomic_files import write_by_rename
+from tnlpad.atomic_files import try_lock, write_by_rename
 from tnlpad.grid.executors import execute
-from tnlpad.grid.grid import Failure, Result, failed, failure_of, result_of
+from tnlpad.grid.grid import POLL_SECONDS, Failure, Result, failed, failure_of, result_of
 from tnlpad.paper.cells import SMOKE_SETTINGS
 from tnlpad.paper_figures import parameter_space, tsne
 from tnlpad.runs.config import RunConfig
@@ -56,6 +59,8 @@ def compute_figure(
 ) -> Failure | None:
     """Compute a figure, or resume, and write it into the folder of runs; returns the failure, if there is one.
 
+    While another process computes a figure in this folder, wait for it, and then use what it has computed.
+
     Args:
         name: One of `COMPUTED`.
         out: Folder of all runs.
@@ -66,12 +71,29 @@ def compute_figure(
         tell: Called with a line about the current step.
     """
     compute = partial(COMPUTED[name].compute, wanted=wanted, smoke=smoke, root=root, device=device, tell=tell)
-    (outcome,) = execute(partial(_attempt, compute), [out], workers=0)  # with one thread, like every run
+    out.mkdir(parents=True, exist_ok=True)
+    with _alone(out, lambda: tell(f"{name}: waiting for another process that computes figures")):
+        (outcome,) = execute(partial(_attempt, compute), [out], workers=0)  # with one thread, like every run
     file = out / f"{name}-error.txt"
     failure = failure_of(result_of(outcome), partial(_save, file))
     if failure is None:
         file.unlink(missing_ok=True)
     return failure
+
+
+@contextmanager
+def _alone(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a folder within the block; where there are no locks, just go on."""
+    lock = None
+    with suppress(OSError):
+        while (lock := try_lock(folder)) is None:
+            on_wait()
+            time.sleep(POLL_SECONDS)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _attempt(compute: Callable[[Path], Any], out: Path) -> Result:

@@ -57,9 +57,9 @@ def _write(path: Path, state: dict[str, Any]) -> None:
     try:
         with replacing(path) as file:
             torch.save(state, file)
-    except RuntimeError as error:  # torch wraps the error of a failed write
+    except RuntimeError as error:  # torch wraps the error of a failed write, and Ctrl-C within a write
         for cause in error_chain(error):
-            if isinstance(cause, OSError):
+            if isinstance(cause, (OSError, KeyboardInterrupt)):
                 raise cause from error
         raise
 

@@ -1,0 +1,41 @@
+"""Ctrl-C while the command is loaded or ends: exit with code 130 and one line, where there is nothing to clean up.
+
+It is imported before anything else, and imports little itself: until then, Ctrl-C prints a traceback.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+def leave(*_: object) -> "NoReturn":
+    """End the process at once, also in the middle of an import, where an exception may be lost or changed."""
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2, b"Interrupted.\n")
+    os._exit(INTERRUPTED)
+
+
+def leave_when_interrupted() -> None:
+    """Let Ctrl-C end the process at once, unless it is ignored, as in the background of a script."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, leave)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt within the block if it would end the process otherwise."""
+    leaving = signal.getsignal(signal.SIGINT) is leave
+    try:
+        if leaving:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+    finally:
+        if leaving:
+            signal.signal(signal.SIGINT, leave)
