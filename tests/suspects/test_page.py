@@ -261,3 +261,18 @@ def test_the_headings_of_numbers_are_shown_whole(browser, tmp_path, width):
             "return words.getBoundingClientRect().width > room; }"  # scrollWidth is rounded
         )
         assert page.run(f"{headings}.filter({cut}).map(each => each.textContent)") == []
+
+
+@pytest.mark.browser
+def test_the_policy_of_the_page_stops_what_a_name_might_smuggle_in(browser, tmp_path):
+    smuggled = "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
+    smuggled += "<img src='http://127.0.0.1:9/seen'><form action='http://127.0.0.1:9/'><button id=send></form>"
+    path = tmp_path / "index.html"
+    path.write_text(text().replace("</main>", f"{smuggled}</main>"))
+    with browser.open(path, 1280) as page:
+        page.run("send.click()")
+        assert page.run("document.title").startswith("Suspect labels")
+        press(page, "j")
+        assert focused(page) == 0  # the page's own script runs
+        assert len(page.complaints) == 5
+        assert all("Content Security Policy" in each for each in page.complaints), page.complaints

@@ -5,8 +5,10 @@ A reader decides which label is right. The page stores the decisions in the brow
 model thinks of a label until the reader has decided, and saves a table for `tnlpad audit --review`.
 """
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +187,13 @@ def _render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["digest"] = _digest
     return environment.get_template(template).render(**values)
+
+
+def _digest(script: str) -> str:
+    """Return the hash by which the page's policy allows its script, and no other that a name might smuggle in."""
+    return f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
 
 
 def _filters(shown: Sequence[Suspect]) -> list[tuple[str, list[dict[str, Any]]]]:
