@@ -11,7 +11,7 @@ import tnlpad
 
 SOURCE = Path(tnlpad.__file__).parent
 
-SHARED = {"types", "errors", "suggestions", "atomic_files"}  # small and without torch, for everyone
+SHARED = {"types", "errors", "suggestions", "atomic_files", "spreadsheets"}  # small and without torch, for everyone
 FOUNDATION = SHARED | {"rng", "core", "networks", "records", "paper", "ranks"}
 PARTS = FOUNDATION | {"noise", "data", "features", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {

@@ -1,7 +1,7 @@
 import csv
 import io
 
-from tnlpad.report.table import StackedCell, Table, to_csv
+from tnlpad.report.table import StackedCell, Table, markdown_code, to_csv
 
 TABLE = Table(
     title="Results",
@@ -29,3 +29,18 @@ def test_markdown():
 def test_csv_joins_lists_and_leaves_none_empty():
     text = to_csv([{"a": [1, 2], "b": None}, {"a": [], "b": "x, y"}])
     assert list(csv.DictReader(io.StringIO(text))) == [{"a": "1 2", "b": ""}, {"a": "", "b": "x, y"}]
+
+
+def test_names_of_strangers_stay_within_their_cell():
+    name = "a\\|b <img src=x>\n# heading & more"
+    table = Table(title=name, headings=[name], align="l", rows=[[name], [StackedCell(text=name, below="1|2")]])
+    text = table.to_markdown(1)
+    assert len(text.splitlines()) == 6
+    assert "<img" not in text
+    assert text.splitlines()[4] == r"| a\\\|b &lt;img src=x> # heading &amp; more |"
+    assert text.splitlines()[5] == r"| a\\\|b &lt;img src=x> # heading &amp; more<br>1\|2 |"
+
+
+def test_code_is_fenced_by_more_backticks_than_it_has():
+    assert markdown_code("tnlpad x") == "`tnlpad x`"
+    assert markdown_code("a `b`\nc") == "``a `b` c``"

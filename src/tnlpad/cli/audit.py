@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.find_run import find_ranked_run
-from tnlpad.cli.options import AsJson, Quiet, Root, RunArgument, Runs
+from tnlpad.cli.options import AsJson, Quiet, Root, RunArgument, Runs, SpreadsheetSafe
 from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say, write_text
+from tnlpad.spreadsheets import Formulas
 
 if TYPE_CHECKING:
     from tnlpad.suspects.audit import By, Sample
@@ -49,6 +50,7 @@ def audit(
     ] = None,
     runs: Runs = Path("runs"),
     root: Root = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +80,7 @@ def audit(
     if review:
         _rate(found, folder, review, command, as_json)
     else:
-        _draw(found, folder, sample, by, seed, root, command, quiet, as_json)
+        _draw(found, folder, sample, by, seed, root, command, Formulas(safe=spreadsheet_safe), quiet, as_json)
 
 
 # Drawing --------------------------------------------------------------------------------------------------------------
@@ -92,10 +94,11 @@ def _draw(
     seed: int | None,
     root: Path | None,
     command: str,
+    formulas: Formulas,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from tnlpad.suspects.audited_run import DECISIONS_FILE, PAGE_FILE, token, write_sample
+    from tnlpad.suspects.audited_run import DECISIONS_FILE, PAGE_FILE, TABLE_FILE, token, write_sample
     from tnlpad.suspects.page import DRAWN, audit_page
 
     with exit_codes():
@@ -112,10 +115,12 @@ def _draw(
         warn=partial(say, quiet=quiet),
     )
     try:
-        files = write_sample(folder, found, sample)
+        files = write_sample(folder, found, sample, formulas)
     except OSError as error:
         fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
     write_text(folder / PAGE_FILE, page)
+    if note := formulas.note(folder / TABLE_FILE, "tnlpad audit"):
+        say(f"Note: {note}", quiet)
     if as_json:
         print_json(
             {

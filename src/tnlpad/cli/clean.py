@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.find_run import find_ranked_run
-from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs, table_options
+from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs, SpreadsheetSafe, table_options
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say, used_folder
 from tnlpad.cli.progress import progress_reporter
 from tnlpad.report.words import counted
+from tnlpad.spreadsheets import Formulas
 
 if TYPE_CHECKING:
     from tnlpad.suspects.clean import Cleaned, Cleaning
@@ -77,6 +78,7 @@ def clean(
         typer.Option(help="Write the images of a folder as hard links or as copies (default: link)."),
     ] = None,
     runs: Runs = Path("runs"),
+    spreadsheet_safe: SpreadsheetSafe = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -117,7 +119,8 @@ def clean(
     )
     origin = origin_of(found, cleaning.kept)
     _check_target(out, origin, found, cleaning.kept, reviews, files)
-    _write(out, found, cleaning, files or "link", quiet)
+    formulas = Formulas(safe=spreadsheet_safe)
+    _write(out, found, cleaning, files or "link", formulas, quiet)
     _warn_about_reviews(merged.disagreements, quiet)
     _warn(found, cleaning, origin, quiet)
     command = _next_command(out, origin, found, cleaning.kept) if cleaning.changed else None
@@ -211,18 +214,27 @@ def _kinds(suffixes: Sequence[str]) -> str:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def _write(out: Path, found: "RankedRun", cleaning: "Cleaning", files: Literal["link", "copy"], quiet: bool) -> None:
+def _write(
+    out: Path,
+    found: "RankedRun",
+    cleaning: "Cleaning",
+    files: Literal["link", "copy"],
+    formulas: Formulas,
+    quiet: bool,
+) -> None:
     from tnlpad.errors import DataError
-    from tnlpad.suspects.cleaned_files import write_cleaned
+    from tnlpad.suspects.cleaned_files import changes_file, write_cleaned
 
     with used_folder(out.parent, "--out"):
         try:
             with progress_reporter(quiet) as reporter:
-                write_cleaned(out, found, cleaning, files=files, reporter=reporter)
+                write_cleaned(out, found, cleaning, files=files, reporter=reporter, formulas=formulas)
         except DataError as error:
             fail(str(error), code=3)
         except OSError as error:
             fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another place.")
+    if note := formulas.note(changes_file(out), "tnlpad clean"):
+        say(f"Note: {note}", quiet)
 
 
 def _next_command(out: Path, origin: "Origin", found: "RankedRun", kept: "Sequence[Cleaned]") -> str | None:

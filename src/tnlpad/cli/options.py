@@ -120,6 +120,13 @@ LearningRate = Annotated[
 ]
 Device = Annotated[str, training_option(metavar="NAME", help="cpu, cuda or auto.")]
 Out = Annotated[Path, output_option(metavar="FOLDER", help="Folder for the runs.")]
+SpreadsheetSafe = Annotated[
+    bool,
+    output_option(
+        "--spreadsheet-safe",
+        help="Write an apostrophe before text in CSV files that a spreadsheet takes for a formula.",
+    ),
+]
 Quiet = Annotated[bool, output_option("--quiet", "-q", help="Print results and errors only.")]
 AsJson = Annotated[bool, output_option("--json", help="Print one JSON document.")]
 

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.find_run import find_run
-from tnlpad.cli.options import AsJson, Cache, ImagesFolder, Quiet, Root, RunArgument, Runs, cache_folder
+from tnlpad.cli.options import (
+    AsJson,
+    Cache,
+    ImagesFolder,
+    Quiet,
+    Root,
+    RunArgument,
+    Runs,
+    SpreadsheetSafe,
+    cache_folder,
+)
 from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
 from tnlpad.cli.progress import progress_reporter
+from tnlpad.spreadsheets import Formulas
 
 if TYPE_CHECKING:
     from tnlpad.data.own.dataset import Problem
@@ -46,6 +57,7 @@ def predict(
     runs: Runs = Path("runs"),
     root: Root = None,
     cache: Cache = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -80,6 +92,8 @@ def predict(
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
     header, rows = _table(found, top)
+    formulas = Formulas(safe=spreadsheet_safe)
+    rows = formulas.passed(rows)
     if out is not None:
         _write(out, header, rows)
     if as_json:
@@ -92,9 +106,11 @@ def predict(
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
+    if note := formulas.note(out or "The table", "tnlpad predict"):
+        say(f"Note: {note}", quiet)
 
 
-def _table(found: "Sequence[Prediction]", top: int | None) -> tuple[list[str], Iterator[list[object]]]:
+def _table(found: "Sequence[Prediction]", top: int | None) -> tuple[list[str], Iterator[Sequence[Any]]]:
     """Return the header of the table and its rows; with `top`, each class has its own columns."""
     columns = [f"{name}_{rank}" for rank in range(1, top + 1) for name in PREDICTED] if top else list(PREDICTED)
     rows = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.find_run import find_ranked_run
-from tnlpad.cli.options import AsJson, Quiet, Root, Runs, read_list
+from tnlpad.cli.options import AsJson, Quiet, Root, Runs, SpreadsheetSafe, read_list
 from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say
 from tnlpad.suspects import DEFAULT_FORMATS, FORMATS
 
@@ -79,6 +79,7 @@ def suspects(
     ] = None,
     runs: Runs = Path("runs"),
     root: Root = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +110,10 @@ def suspects(
     if out is not None:
         folder = folder_for_results(out, "--out")
         try:
-            files = write_suspects(folder, chosen, found, listed, root=root, warn=partial(say, quiet=quiet))
+            warn = partial(say, quiet=quiet)
+            files = write_suspects(
+                folder, chosen, found, listed, root=root, warn=warn, spreadsheet_safe=spreadsheet_safe
+            )
         except OSError as error:
             reason = error.strerror or error
             fail(f"cannot write into {folder} ({reason}). Free some space there, or name another folder.")

@@ -18,7 +18,7 @@ from tnlpad.report.paper_tables import (
 from tnlpad.report.remarks import Remarks, outside
 from tnlpad.report.results import Entry, TableResults
 from tnlpad.report.run_fields import HEADINGS, NO_RUNS, group_cells, plain_number, plain_run_fields
-from tnlpad.report.table import StackedCell, Table, TableFiles, folded
+from tnlpad.report.table import StackedCell, Table, TableFiles, folded, markdown_code, markdown_text
 from tnlpad.report.words import method_title, signed, spread_text
 
 COMPARED_HEADINGS = ("paper", "difference", "within two standard errors?")
@@ -39,14 +39,15 @@ def paper_table_files(table: TableResults, level: int = 1, remarks: Remarks = NO
 
 
 def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
-    heading = f"{'#' * level} {table.title}\n"
+    heading = f"{'#' * level} {markdown_text(table.title)}\n"
     if not table.filled:
-        return f"{heading}\nNo runs yet: run `{table.command}`.\n"
+        return f"{heading}\nNo runs yet: run {markdown_code(table.command)}.\n"
     filled = sum(bool(entry.groups) for entry in table.published)
     parts = [
         heading,
-        f"{filled} of {len(table.published)} cells have runs; `{table.command}` runs the missing ones. Test "
-        f"accuracy in percent, mean ± standard deviation over seeds (n − 1). Epoch chosen by: {table.selection}.\n",
+        f"{filled} of {len(table.published)} cells have runs; {markdown_code(table.command)} runs the missing ones. "
+        f"Test accuracy in percent, mean ± standard deviation over seeds (n − 1). Epoch chosen by: "
+        f"{markdown_text(table.selection)}.\n",
     ]
     every = blocks(table)
     if len(every) > 1:
@@ -61,8 +62,16 @@ def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
             columns = [block for block in every if block.filled and block.name in matrix.names]
             parts += [folded(block.title, _block_markdown(block)) for block in columns]
     else:
-        parts += [f"{'#' * level}# {block.title}\n\n{_block_markdown(block)}" for block in every if block.filled]
-    missing = [f"- {block.title}: `{table.command} --only {block.name}`\n" for block in every if not block.filled]
+        parts += [
+            f"{'#' * level}# {markdown_text(block.title)}\n\n{_block_markdown(block)}"
+            for block in every
+            if block.filled
+        ]
+    missing = [
+        f"- {markdown_text(block.title)}: {markdown_code(f'{table.command} --only {block.name}')}\n"
+        for block in every
+        if not block.filled
+    ]
     if missing:
         parts.append(folded(f"Columns without runs: {len(missing)}", "".join(missing)))
     return "\n".join(parts)
@@ -92,7 +101,8 @@ def _folded_lines(table: TableResults, matrix: Matrix) -> str:
             for line in matrix.empty_lines
         ],
     )
-    return folded(f"{matrix.title}, without runs: {names}", f"{published.to_markdown()}\n`{matrix.command(table)}`\n")
+    command = markdown_code(matrix.command(table))
+    return folded(f"{matrix.title}, without runs: {names}", f"{published.to_markdown()}\n{command}\n")
 
 
 def _matrix_table(matrix: Matrix, lines: Sequence[Line]) -> Table:
@@ -139,7 +149,7 @@ def _block_markdown(block: Block) -> str:
     """Return the runs of a column in full, and the command that runs the methods without runs."""
     note = main_label_note(block.main_label)
     text = (f"{note}\n\n" if note else "") + _block_table(block).to_markdown()
-    return f"{text}\nWithout runs: `{block.command}`\n" if block.command else text
+    return f"{text}\nWithout runs: {markdown_code(block.command)}\n" if block.command else text
 
 
 def _block_table(block: Block) -> Table:

@@ -15,7 +15,7 @@ from tnlpad.report.groups import Group, selection_rules
 from tnlpad.report.latex import latex_file, latex_table
 from tnlpad.report.results import all_groups, other_runs
 from tnlpad.report.run_fields import HEADINGS, group_cells, plain_run_fields
-from tnlpad.report.table import Table, TableFiles
+from tnlpad.report.table import Table, TableFiles, markdown_text
 from tnlpad.report.words import (
     METHODS,
     dataset_title,
@@ -133,7 +133,7 @@ def studies_files(found: Sequence[Study], level: int = 1) -> TableFiles:
         overview = _overview(study)
         rules = f"Epoch chosen by: {study.selection}."
         environments.append(latex_table(overview, f"{study.title}. {LATEX_LEGEND} {rules}"))
-        parts += [f"{heading}# {study.title}\n", f"{rules}\n"]
+        parts += [f"{heading}# {markdown_text(study.title)}\n", f"{markdown_text(rules)}\n"]
         if len(study.columns) > 1:
             parts += ["At the chosen epoch, n in brackets:\n", overview.to_markdown()]
         parts += [_block_table(noise, rows).to_markdown(level + 2) for noise, rows in study.blocks]

@@ -2,10 +2,13 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
+
+LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+BAR = re.compile(r"(\\*)\|")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +46,8 @@ class Table:
 
     def to_markdown(self, level: int = 0) -> str:
         """Return Markdown under a heading of this level; at level 0, the table without title and note."""
-        lines = [f"{'#' * level} {self.title}", ""] if level else []
-        lines += [self.note, ""] if level and self.note else []
+        lines = [f"{'#' * level} {markdown_text(self.title)}", ""] if level else []
+        lines += [markdown_text(self.note), ""] if level and self.note else []
         rule = ["---" if side == "l" else "---:" for side in self.align]
         return "\n".join([*lines, *map(markdown_row, (self.headings, rule, *self.rows))]) + "\n"
 
@@ -69,7 +72,18 @@ def markdown_row(cells: Iterable[str | StackedCell]) -> str:
 
 def folded(summary: str, body: str) -> str:
     """Return Markdown that opens on a click, in renderers that allow HTML."""
-    return f"<details>\n<summary>{escape(summary)}</summary>\n\n{body.strip()}\n\n</details>\n"
+    return f"<details>\n<summary>{markdown_text(summary)}</summary>\n\n{body.strip()}\n\n</details>\n"
+
+
+def markdown_text(text: str) -> str:
+    """Return text for Markdown on one line, without HTML: names may come from other people's records."""
+    return LINE_BREAKS.sub(" ", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def markdown_code(text: str) -> str:
+    """Return code for Markdown on one line, between more backticks than it contains."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{LINE_BREAKS.sub(' ', text)}{fence}"
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -83,7 +97,13 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _markdown_cell(cell: str | StackedCell) -> str:
-    if isinstance(cell, StackedCell):
-        text = f"**{cell.text}**" if cell.bold else cell.text
-        cell = text + (f" {cell.mark}" if cell.mark else "") + (f"<br>{cell.below}" if cell.below else "")
-    return cell.replace("|", "\\|")
+    if not isinstance(cell, StackedCell):
+        return _cell_text(cell)
+    text = f"**{_cell_text(cell.text)}**" if cell.bold else _cell_text(cell.text)
+    below = f"<br>{_cell_text(cell.below)}" if cell.below else ""
+    return text + (f" {_cell_text(cell.mark)}" if cell.mark else "") + below
+
+
+def _cell_text(text: str) -> str:
+    """Return text without anything that ends a cell; backslashes before a bar would escape the one that escapes it."""
+    return BAR.sub(r"\1\1\\|", markdown_text(text))

@@ -29,6 +29,7 @@ from tnlpad.suspects.intervals import LEVEL, Share
 from tnlpad.suspects.review import read_decision_table
 
 if TYPE_CHECKING:
+    from tnlpad.spreadsheets import Formulas
     from tnlpad.suspects.listing import RankedRun
 
 UNSURE = "?"  # as a decision in Python: the person cannot tell
@@ -182,7 +183,7 @@ def token(run: "RankedRun", sample: Sample) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
-def write_sample(folder: Path, run: "RankedRun", sample: Sample) -> list[Path]:
+def write_sample(folder: Path, run: "RankedRun", sample: Sample, formulas: "Formulas | None" = None) -> list[Path]:
     """Write `audit.json`, from which the drawing can be repeated, and `audit.csv`, a table of the drawn labels."""
     from tnlpad.suspects.export import write_rows
 
@@ -209,6 +210,7 @@ def write_sample(folder: Path, run: "RankedRun", sample: Sample) -> list[Path]:
         folder / TABLE_FILE,
         ("id", "path", "given"),
         ([name, run.names.paths[row], label] for name, label, row, _ in rows),
+        formulas=formulas,
     )
     write_by_rename(folder / SAMPLE_FILE, to_json(content | {"checksum": _checksum(content)}))
     return [folder / SAMPLE_FILE, table]

@@ -19,6 +19,7 @@ from tnlpad.data.own.shards import is_shard_folder
 from tnlpad.data.own.tables import TextForm
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
+from tnlpad.spreadsheets import Formulas
 from tnlpad.suspects.clean import CHANGES_HEADER, HEADER, ORIGINAL, Cleaned, Cleaning
 from tnlpad.suspects.cleaned_arrays import write_npz
 from tnlpad.suspects.cleaned_arrow import as_text_table, cleaned_dataset, write_dataset_folder, write_parquet
@@ -85,7 +86,13 @@ def suffix_of(out: Path) -> str:
 
 
 def write_cleaned(
-    out: Path, run: RankedRun, cleaning: Cleaning, *, files: Files = "link", reporter: Reporter = SILENT
+    out: Path,
+    run: RankedRun,
+    cleaning: Cleaning,
+    *,
+    files: Files = "link",
+    reporter: Reporter = SILENT,
+    formulas: Formulas | None = None,
 ) -> None:
     """Write the samples that are kept, the log of changes, and the decisions of people.
 
@@ -95,6 +102,7 @@ def write_cleaned(
         cleaning: The samples.
         files: Whether images of a folder become hard links or copies.
         reporter: Receives progress.
+        formulas: Finds formulas in the log of changes. The data themselves are never changed for spreadsheets.
 
     Raises:
         DataError: The data are gone, or have changed since the run.
@@ -113,7 +121,7 @@ def write_cleaned(
     else:
         task = _task(out, run, cleaning.kept, files, reporter)
         new_ids = writers.get(origin, _write_table)(task)
-    _write_logs(out, cleaning, new_ids)
+    _write_logs(out, cleaning, new_ids, formulas)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,9 +198,9 @@ def _write_table(task: _Task) -> NewIds:
     return write_text(task.out, table, form)
 
 
-def _write_logs(out: Path, cleaning: Cleaning, new_ids: NewIds) -> None:
+def _write_logs(out: Path, cleaning: Cleaning, new_ids: NewIds, formulas: Formulas | None) -> None:
     changes, decisions = changes_file(out), decisions_file(out)
-    write_rows(changes, CHANGES_HEADER, (change.fields() for change in cleaning.changes))
+    write_rows(changes, CHANGES_HEADER, (change.fields() for change in cleaning.changes), formulas=formulas)
     decided = sorted((new_ids.get(name, name), label) for name, label in cleaning.decided.items())
     if decided:
         write_rows(decisions, ("id", "label"), decided)

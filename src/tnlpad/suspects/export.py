@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.data.own.hugging_face import is_hugging_face
 from tnlpad.records.scores import DATA_FILE, DECIDED_FILE, SAMPLES_FILE, SampleScores, write_array
+from tnlpad.spreadsheets import Formulas
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import FOLDER as AUDIT_FOLDER
 from tnlpad.suspects.audited_run import RESULT_FILE
@@ -39,6 +40,7 @@ def write_suspects(
     data: "OwnDataset | None" = None,
     root: Path | None = None,
     warn: Callable[[str], None],
+    spreadsheet_safe: bool = False,
 ) -> list[Path]:
     """Write the list in each format and return the files.
 
@@ -49,8 +51,16 @@ def write_suspects(
         listed: Its suspects.
         data: The own data of the run, if they are open already.
         root: Folder that holds the published datasets.
-        warn: Called with a sentence if the page cannot show samples.
+        warn: Called with a sentence if the page cannot show samples, or the CSV file has formulas.
+        spreadsheet_safe: Whether formulas in the CSV file become text.
     """
+    formulas = Formulas(safe=spreadsheet_safe)
+
+    def table() -> list[Path]:
+        written = write_csv(folder / CSV_FILE, listed, formulas)
+        if note := formulas.note(written, "tnlpad suspects"):
+            warn(f"Note: {note}")
+        return [written]
 
     def page() -> list[Path]:
         from tnlpad.suspects.page import page_of_run
@@ -60,7 +70,7 @@ def write_suspects(
         return [folder / PAGE_FILE]
 
     writers: dict[str, Callable[[], Sequence[Path]]] = {
-        "csv": lambda: [write_csv(folder / CSV_FILE, listed)],
+        "csv": table,
         "parquet": lambda: [write_parquet(folder / "suspects.parquet", listed)],
         "label-studio": lambda: [write_label_studio(folder / "label-studio.json", listed)],
         "cleanlab": lambda: write_for_cleanlab(folder, run.scores),
@@ -105,9 +115,9 @@ def _is_newer(file: Path, sources: Iterable[Path]) -> bool:
     return all(source.stat().st_mtime_ns <= written for source in sources if source.is_file()) and written >= 0
 
 
-def write_csv(path: Path, listed: Iterable[Suspect]) -> Path:
+def write_csv(path: Path, listed: Iterable[Suspect], formulas: Formulas | None = None) -> Path:
     """Write a table with a row per suspect."""
-    return write_rows(path, COLUMNS, ([getattr(each, name) for name in COLUMNS] for each in listed))
+    return write_rows(path, COLUMNS, ([getattr(each, name) for name in COLUMNS] for each in listed), formulas=formulas)
 
 
 def write_rows(
@@ -117,13 +127,14 @@ def write_rows(
     *,
     separator: str = ",",
     encoding: str = "utf-8",
+    formulas: Formulas | None = None,
 ) -> Path:
-    """Write a CSV file; None is an empty cell."""
+    """Write a CSV file; None is an empty cell. `formulas` finds those of a file that people open in a spreadsheet."""
     with replacing(path) as file:
         text = io.TextIOWrapper(file, encoding=encoding, newline="")
         writer = csv.writer(text, delimiter=separator)
         writer.writerow(header)
-        writer.writerows(rows)
+        writer.writerows(rows if formulas is None else formulas.passed(rows))
         text.flush()
         text.detach()  # `replacing` closes the file
     return path
