@@ -25,7 +25,7 @@ from PIL import Image
 from benchmarks.machine import leave, machine, versions
 from benchmarks.review_server import memory, write_run
 from tests.chromium import Chromium, chromium
-from tnlpad.records.scores import read_samples
+from tnlpad.records.samples import read_samples
 
 WIDTHS = {"desktop": 1280, "phone": 400}
 PICTURES, SIDE = 200, 160  # different files, and their width in pixels

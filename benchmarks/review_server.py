@@ -23,7 +23,8 @@ import numpy as np
 
 from benchmarks.machine import leave, machine, versions
 from tnlpad.data.own import open_dataset
-from tnlpad.records.scores import SampleScores, write_samples, write_scores
+from tnlpad.records.samples import write_samples
+from tnlpad.records.scores import SampleScores, write_scores
 
 CLASSES = 20
 WORDS_PER_TEXT = 20

@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from benchmarks.machine import leave, machine, versions
 from benchmarks.suspect_trainings import FOLDS, TRAININGS, Cell, Kept, make, read
 from tnlpad.grid.mps import mps
-from tnlpad.records.scores import SampleScores, read_names, read_scores, write_scores
+from tnlpad.records.samples import read_names
+from tnlpad.records.scores import SampleScores, read_scores, write_scores
 from tnlpad.suspects.export import write_csv, write_for_cleanlab, write_label_studio, write_parquet
 from tnlpad.suspects.listing import absorbed, suspects
 from tnlpad.suspects.ranking import rank

@@ -17,7 +17,7 @@ import tnlpad
 from tests.cli.trained import asked
 from tests.data.own_files import class_folders, picture
 from tnlpad.progress import is_watched
-from tnlpad.records.scores import read_data_file
+from tnlpad.records.samples import read_data_file
 from tnlpad.suspects.listing import Suspect
 
 SHORT = {"epochs": 2}

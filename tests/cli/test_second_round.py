@@ -10,7 +10,7 @@ from tests.cli.trained import asked, document, trained
 from tests.data.own_files import picture, save
 from tnlpad.data.own import open_dataset
 from tnlpad.data.own.decided import decisions_file
-from tnlpad.records.scores import read_decided
+from tnlpad.records.samples import read_decided
 from tnlpad.records.store import RunFolder
 from tnlpad.suspects.listing import rank_run
 

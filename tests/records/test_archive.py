@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.edited_runs import edit, without_checksums
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import Experiment
 from tnlpad.records.archive import Problem, archive, finished_records, read_extras, write_archived
@@ -36,12 +37,6 @@ def read(*paths):
     return finished_records(paths, problems.append), problems
 
 
-def edit(path, change):
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
-
-
 def test_a_run_folder_and_its_archived_file_read_the_same(runs, results):
     (from_folders, none), (from_files, nothing) = read(runs), read(results)
     assert none == nothing == []
@@ -65,6 +60,8 @@ def test_paths_may_be_single_records_or_folders(runs, results):
 
 def test_epochs_are_counted_and_parsed_only_for_curves(runs):
     first, *others = sorted(runs.iterdir())
+    for path in others:
+        without_checksums(path)
     (first / "epochs.jsonl").unlink()
     for path in others:
         (path / "epochs.jsonl").write_text("no JSON\n" * 6)
@@ -113,7 +110,7 @@ DAMAGE = [
     (lambda text: text.replace('"milestones"', '"stones"'), "config.milestones is missing"),
     (lambda text: text.replace('"epoch"', '"year"'), "chosen.epoch is missing"),
     (lambda text: re.sub(r'"epoch": ?4', '"epoch": 7', text), "chosen.epoch is 7, and the run has 6"),
-    (lambda text: re.sub(r'"train": ?\d+', '"train": "all"', text), "samples.train is not a number"),
+    (lambda text: re.sub(r'"train": ?\d+', '"train": "all"', text), "samples.train is 'all', not a whole number"),
     (lambda text: re.sub(r'"test_accuracy": ?0\.9\d*', '"test_accuracy": 0.95', text, count=1), "epoch 4 has 0.9"),
 ]
 
@@ -123,6 +120,7 @@ DAMAGE = [
 def test_a_damaged_record_is_reported_and_the_others_are_read(runs, results, damage, reason, archived):
     first = sorted(runs.iterdir())[0]
     file = results / f"{first.name}.json" if archived else first / "summary.json"
+    without_checksums(first)
     file.write_text(damage(file.read_text()))
     records, problems = read(results if archived else runs)
     assert len(records) == 2
@@ -151,7 +149,10 @@ def test_damaged_curves_of_an_archived_file(results):
 
 def test_damaged_epochs_of_a_folder(runs):
     path = sorted(runs.iterdir())[0] / "epochs.jsonl"
-    path.write_text("".join(json.dumps({"epoch": k}) + "\n" for k in range(1, 7)))
+    without_checksums(path.parent)
+    path.write_text(
+        "".join(json.dumps({"epoch": k, "validation_accuracy": 1, "test_accuracy": 1}) + "\n" for k in range(1, 7))
+    )
     records, _ = read(runs)
     with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged.*judged"):
         _ = records[0].curves
@@ -290,6 +291,7 @@ def test_thousands_of_records(tmp_path):
     """Epochs are never parsed; `docs/performance.md` has the time."""
     run = write_run(tmp_path, TNLPAD, 1)
     run.epochs_file.write_text("no JSON\n" * 6)
+    without_checksums(run.path)
     many = tmp_path / "many"
     for k in range(300):
         copy = RunFolder(shutil.copytree(run.path, many / f"run{k:04}"))

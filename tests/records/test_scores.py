@@ -6,17 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.suspects.made import made
-from tnlpad.records import scores as scores_module
-from tnlpad.records.scores import (
-    has_columns,
-    read_data_file,
-    read_names,
-    read_samples,
-    read_scores,
-    write_array,
-    write_samples,
-    write_scores,
-)
+from tnlpad.records import samples as samples_module
+from tnlpad.records.samples import has_columns, read_data_file, read_names, read_samples, write_samples
+from tnlpad.records.scores import read_scores, write_array, write_scores
 from tnlpad.records.store import RecordError
 
 
@@ -104,11 +96,19 @@ COLUMNS = {
     "part": ["train", "test"],
 }
 
+ABOUT = {
+    "path": "/x",
+    "fingerprint": "0",
+    "kind": "files",
+    "class_names": ["dog", "кот"],
+    "normalisation": {"mean": [0.5], "std": [0.2]},
+}
+
 
 def test_samples_are_read_back(tmp_path):
-    write_samples(tmp_path, COLUMNS, {"kind": "files"})
+    write_samples(tmp_path, COLUMNS, ABOUT)
     assert read_samples(tmp_path) == COLUMNS
-    assert read_data_file(tmp_path) == {"kind": "files"}
+    assert read_data_file(tmp_path) == ABOUT
 
 
 def test_runs_on_published_data_have_none(tmp_path):
@@ -125,7 +125,7 @@ def test_damaged_samples_are_reported(tmp_path):
 def test_long_lists_are_written_and_compared_in_parts(tmp_path, monkeypatch):
     columns = {name: [*values, *values, *values] for name, values in COLUMNS.items()} | {"row": np.arange(6)}
     for rows in (100, 4, 1):
-        monkeypatch.setattr(scores_module, "SAMPLES_AT_ONCE", rows)
+        monkeypatch.setattr(samples_module, "SAMPLES_AT_ONCE", rows)
         write_samples(tmp_path, columns, {})
         assert read_samples(tmp_path) == columns | {"row": list(range(6))}
         assert has_columns(tmp_path, columns)

@@ -7,6 +7,7 @@ import threading
 import pytest
 from filelock import FileLock
 
+from tests.edited_runs import edit, without_checksums
 from tests.synthetic_runs import write_run
 from tnlpad.atomic_files import is_disk_full, write_by_rename
 from tnlpad.grid.grid import run_status
@@ -18,9 +19,9 @@ from tnlpad.records.store import (
     RunFolder,
     RunInUse,
     find_runs,
-    finished_summary,
     to_json,
 )
+from tnlpad.records.summaries import finished_summary
 
 CONFIG = {"dataset": "digits", "milestones": [10, 20]}
 
@@ -33,7 +34,7 @@ def folder(tmp_path):
 
 
 def epoch(number, **more):
-    return {"epoch": number, "loss": 1 / 3, **more}
+    return {"epoch": number, "validation_accuracy": 1 / 3, "test_accuracy": None, **more}
 
 
 def names(path):
@@ -157,10 +158,10 @@ def test_a_damaged_file_is_reported(folder, name, content):
 
 
 def test_a_folder_where_a_file_should_be(folder):
-    for name in ("epochs.jsonl", "summary.json"):
-        (folder.path / name).mkdir()
+    folder.epochs_file.mkdir()
     with pytest.raises(RecordError, match=r"epochs\.jsonl is damaged"):
         folder.epochs()
+    folder.summary_file.mkdir()
     with pytest.raises(RecordError, match=r"summary\.json is damaged"):
         folder.summary()
 
@@ -342,12 +343,6 @@ def finished_folder(tmp_path):
     return write_run(tmp_path / "runs", DIGITS, 1)
 
 
-def edit(path, change):
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
-
-
 DAMAGE = {
     "summary cut off": (lambda run: run.summary_file.write_text("{"), r"summary\.json is damaged"),
     "summary of something": (lambda run: run.summary_file.write_text("{}"), "run_id is missing"),
@@ -379,6 +374,7 @@ def test_a_whole_run(finished_folder):
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_run_is_damaged_for_every_reader(finished_folder, damage, message):
+    without_checksums(finished_folder.path)
     damage(finished_folder)
     with pytest.raises(RecordError, match=message) as raised:
         finished_summary(finished_folder)

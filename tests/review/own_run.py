@@ -1,12 +1,13 @@
 """The folder of a finished run on own data, with made-up scores instead of a training."""
 
-import json
 import os
 
 import numpy as np
 
 from tnlpad.data.own import open_dataset
-from tnlpad.records.scores import SampleScores, write_samples, write_scores
+from tnlpad.records.samples import write_samples
+from tnlpad.records.scores import SampleScores, write_scores
+from tnlpad.records.store import RunFolder
 
 
 def own_run(folder, path, truth=None, **options):
@@ -28,10 +29,8 @@ def own_run(folder, path, truth=None, **options):
         views=("w",),
         facts={"run_id": folder.name, "epochs_until_chosen": 5, "chosen_epoch": 5},
     )
-    folder.mkdir(parents=True)
-    config = {"dataset": own.shape.name, "noise": "none", "method": "standard", "network": "mlp"}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "summary.json").write_text(json.dumps({"run_id": folder.name}))
+    run = RunFolder(folder)
+    run.begin({"dataset": own.shape.name, "noise": "none", "method": "standard", "network": "mlp"})
     write_scores(folder, scores)
     paths = own.paths
     columns = {
@@ -56,6 +55,8 @@ def own_run(folder, path, truth=None, **options):
         "fingerprint": own.shape.fingerprint,
         "kind": own.kind,
         "class_names": list(own.class_names),
+        "normalisation": {"mean": [0.0], "std": [1.0]},
     }
     write_samples(folder, columns, about)
+    run.finish({"run_id": folder.name, "chosen": {"epoch": 5, "validation_accuracy": 0.9}})
     return own

@@ -17,7 +17,7 @@ from tnlpad.data.prepare_dataset import prepare_own
 from tnlpad.data.progress import Silent
 from tnlpad.errors import DataError
 from tnlpad.records.archive import finished_records
-from tnlpad.records.scores import read_data_file
+from tnlpad.records.samples import read_data_file
 from tnlpad.runs import own_data
 from tnlpad.runs.config import command, configure, departures, from_json
 from tnlpad.runs.own_data import prepare_own_data, trainable_parts

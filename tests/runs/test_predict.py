@@ -10,7 +10,7 @@ from tests.runs.test_own_data import blobs
 from tnlpad.data import load
 from tnlpad.data.own import open_dataset
 from tnlpad.data.stream import decode
-from tnlpad.records.scores import read_samples
+from tnlpad.records.samples import read_samples
 from tnlpad.runs.config import configure
 from tnlpad.runs.predict import class_probabilities, inputs_of_catalogue, inputs_of_own, predictions
 from tnlpad.runs.run import run

@@ -3,6 +3,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from tests.edited_runs import without_checksums
 from tests.methods.problems import EARLY
 from tests.runs.test_own_data import blobs
 from tests.runs.test_run import small
@@ -91,5 +92,11 @@ def another_shape(path):
 )
 def test_weights_that_cannot_be_used_are_named(folder, damage):
     damage(folder.model_file)
-    with pytest.raises(RecordError, match=r"model\.safetensors cannot be used"):
+    with pytest.raises(RecordError, match=r"model\.safetensors is (damaged|missing)"):
+        load_shipped(folder)
+    without_checksums(folder.path)
+    with (
+        pytest.warns(UserWarning, match="no checksums"),
+        pytest.raises(RecordError, match=r"model\.safetensors cannot"),
+    ):
         load_shipped(folder)

@@ -1,10 +1,9 @@
 """Synthetic scores of a run: probabilities clustered around the truth, and some wrong labels."""
 
-import json
-
 import numpy as np
 
 from tnlpad.records.scores import SampleScores, write_scores
+from tnlpad.records.store import RunFolder
 
 NAMES = ("ant", "bee", "<cat>")
 
@@ -43,9 +42,8 @@ def made(samples=600, rate=0.3, classes=3, seed=0, held_out=0.2, sharpness=4.0, 
 def made_run(folder, **options):
     """Write the folder of a finished run with such scores."""
     scores, wrong, _ = made(**options)
-    folder.mkdir(parents=True)
-    config = {"dataset": "somewhere", "noise": "none", "method": "tnlpad", "network": "lenet"}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "summary.json").write_text(json.dumps({"run_id": folder.name}))
+    run = RunFolder(folder)
+    run.begin({"dataset": "somewhere", "noise": "none", "method": "tnlpad", "network": "lenet"})
     write_scores(folder, scores)
+    run.finish({"run_id": folder.name, "chosen": {"epoch": 10, "validation_accuracy": 0.9}})
     return scores, wrong

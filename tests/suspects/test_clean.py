@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.suspects.made import made, made_run
-from tnlpad.records.scores import write_samples
+from tnlpad.records.samples import write_samples
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.suspects.clean import HEADER, clean_samples, cleaned_labels
 from tnlpad.suspects.listing import rank_run

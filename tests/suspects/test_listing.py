@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from tests.suspects.made import made, made_run
-from tnlpad.records.scores import SampleNames, SampleScores
+from tnlpad.records.samples import SampleNames
+from tnlpad.records.scores import SampleScores
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.suspects.audited_run import audit_run, write_audit
 from tnlpad.suspects.listing import LISTED_WITHOUT_SUSPECTS, absorbed, rank_run, suspects, verdict

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tnlpad.records.scores import SampleNames, SampleScores
+from tnlpad.records.samples import SampleNames
+from tnlpad.records.scores import SampleScores
 from tnlpad.suspects import random_errors
 from tnlpad.suspects.listing import rarity_notes, rate_sentences, suspects
 from tnlpad.suspects.random_errors import fit_random_errors, log_probabilities, sharpened

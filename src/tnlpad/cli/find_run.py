@@ -94,7 +94,7 @@ def _last_run_on(data: str, runs: Path) -> Path | None:
 
 
 def _data_file(folder: "RunFolder") -> Mapping[str, Any]:
-    from tnlpad.records.scores import read_data_file
+    from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError
 
     try:

@@ -69,7 +69,7 @@ def predict(
     Example: tnlpad predict RUN photographs --out predictions.csv
     """
     from tnlpad.errors import DataError
-    from tnlpad.records.scores import read_data_file
+    from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError
 
     if out is not None:

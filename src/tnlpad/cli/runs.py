@@ -100,26 +100,24 @@ def _listed(folder: "RunFolder") -> Listed:
 
 
 def _configured(folder: "RunFolder") -> dict[str, Any]:
-    from tnlpad.records.scores import read_data_file
-    from tnlpad.records.store import CONFIG_TYPES, RecordError
+    from tnlpad.records.samples import read_data_file
+    from tnlpad.records.summaries import loaded_config
 
-    config, about = folder.config(), read_data_file(folder.path) or {}
-    for key in ("dataset", "noise", "method", "network"):
-        if not isinstance(config.get(key), CONFIG_TYPES[key]):
-            raise RecordError(f"{folder.config_file} is damaged: {key} is missing or of the wrong type. Restore it.")
+    config, about = loaded_config(folder), read_data_file(folder.path) or {}
     named = {key: config[key] for key in ("noise", "method", "network")}
     return {"data": about.get("path", config["dataset"]), "epochs": config.get("epochs"), **named}
 
 
 def _results(folder: "RunFolder") -> dict[str, Any]:
-    from tnlpad.records.store import RecordError, summary_problem
+    from tnlpad.records.store import damaged
+    from tnlpad.records.summaries import summary_problem
 
     if not folder.finished:
         return {"state": _unfinished(folder), "epochs_run": folder.epoch_count}
     summary: Record = folder.summary()
     if (problem := summary_problem(summary)) is not None:
-        raise RecordError(f"{folder.summary_file} is damaged ({problem}). Restore it.")
-    chosen = {name: summary["chosen"][name] for name in ("validation_accuracy", "test_accuracy")}
+        raise damaged(folder.summary_file, problem)
+    chosen = {name: summary["chosen"].get(name) for name in ("validation_accuracy", "test_accuracy")}
     return {"state": "finished", "epochs_run": summary["epochs_run"], "suspects": _suspects(folder), **chosen}
 
 

@@ -342,7 +342,7 @@ def _changed(
 
 def _report_changed_data(run: "RunFolder", own: "OwnDataset | None", resume: bool, quiet: bool) -> None:
     """Point out an earlier run on the same path whose data have changed: it cannot be resumed."""
-    from tnlpad.records.scores import read_data_file
+    from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError, find_runs
 
     if own is None or run.begun:

@@ -18,7 +18,8 @@ from tnlpad.errors import DataError
 from tnlpad.grid.estimate import seconds_per_epoch
 from tnlpad.grid.executors import Outcome
 from tnlpad.grid.own_data import OwnData, open_own
-from tnlpad.records.store import RecordError, RunFolder, RunInUse, finished_summary
+from tnlpad.records.store import RecordError, RunFolder, RunInUse
+from tnlpad.records.summaries import finished_summary
 from tnlpad.runs.config import RunConfig, from_json
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.training.loop import Diverged

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tnlpad.records.scores import SampleNames, SampleScores
+from tnlpad.records.samples import SampleNames
+from tnlpad.records.scores import SampleScores
 from tnlpad.suspects.listing import Suspect, suspects
 from tnlpad.suspects.ranking import rank
 from tnlpad.training.measure import evaluation_mode

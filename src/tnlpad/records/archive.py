@@ -23,8 +23,9 @@ from typing import Any, Literal
 
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.records.curves import Curves, curves_from_json, curves_of, share
-from tnlpad.records.scores import DATA_FILE
-from tnlpad.records.store import Record, RecordError, RunFolder, finished_summary, summary_problem
+from tnlpad.records.samples import DATA_FILE
+from tnlpad.records.store import Record, RecordError, RunFolder
+from tnlpad.records.summaries import finished_summary, summary_problem
 
 KIND = "run"
 SUFFIX = ".json"
@@ -237,6 +238,8 @@ def _contradiction(record: FinishedRecord) -> str | None:
         curves = record.curves
     except RecordError:
         return None
+    if (epochs := len(curves.validation_accuracy)) != record.summary["epochs_run"]:
+        return f"its curves have {epochs} of {record.summary['epochs_run']} epochs"
     for key in ("chosen", "last"):
         said, epoch = record.summary[key], record.summary[key]["epoch"]
         for name in ("validation_accuracy", "test_accuracy"):

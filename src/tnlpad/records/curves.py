@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tnlpad.records.schema import described, fits, shown
+
 Curve = tuple[float, ...]
 BrokenCurve = tuple[float | None, ...]  # None in epochs without a value
 
@@ -60,7 +62,11 @@ class Curves:
 
 
 def curves_of(epochs: Sequence[Mapping[str, Any]]) -> Curves:
-    """Return the curves of a run folder's epochs; raise `KeyError` or `TypeError` if they are not those of a run."""
+    """Return the curves of a run folder's epochs.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: They are not those of a run.
+    """
     judged = [record["judged"] for record in epochs]
     selections = [record["selection"] for record in epochs]
     several = judged if len(_names(judged)) > 1 else []
@@ -73,12 +79,16 @@ def curves_of(epochs: Sequence[Mapping[str, Any]]) -> Curves:
         memorised=_by_name(judged, lambda network: network.get("memorised"), share),
         norms=_by_name([record["norms"] for record in epochs], lambda norm: norm, significant),
         selection_precision=_by_name(selections, lambda picked: picked["precision"], share),
-        selection_size=_by_name(selections, lambda picked: picked["picked"], int),
+        selection_size=_by_name(selections, lambda picked: picked["picked"], lambda value: int(_number(value))),
     )
 
 
 def curves_from_json(plain: Mapping[str, Any]) -> Curves:
-    """Return the curves that `to_json` wrote; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
+    """Return the curves that `to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: It is anything else.
+    """
     single: dict[str, Any] = {name: _from_plain(name, plain[name]) for name in SINGLE}
     named: dict[str, Any] = {
         name: {
@@ -95,12 +105,19 @@ def curves_from_json(plain: Mapping[str, Any]) -> Curves:
 
 def share(value: float) -> float:
     """Round to four decimals."""
-    return round(value * UNITS_PER_ONE) / UNITS_PER_ONE
+    return round(_number(value) * UNITS_PER_ONE) / UNITS_PER_ONE
 
 
 def significant(value: float) -> float:
     """Round to three significant digits."""
-    return float(f"{value:.3g}")
+    return float(f"{_number(value):.3g}")
+
+
+def _number(value: Any) -> float:
+    if not fits(value, float):
+        raise ValueError(f"{shown(value)} where a number should be")
+    number: float = value
+    return number
 
 
 def _to_plain(name: str, curve: BrokenCurve) -> list[float | None]:
@@ -109,7 +126,10 @@ def _to_plain(name: str, curve: BrokenCurve) -> list[float | None]:
     return [None if value is None else round(value * UNITS_PER_ONE) for value in curve]
 
 
-def _from_plain(name: str, plain: Sequence[float | None]) -> Any:
+def _from_plain(name: str, plain: Any) -> Any:
+    kind = list[float] if name in SINGLE else list[float | None]
+    if not fits(plain, kind):
+        raise ValueError(f"{name} is not {described(kind)}")
     unit = 1 if name in NO_SHARES else UNITS_PER_ONE
     return tuple(None if value is None else value / unit for value in plain)
 

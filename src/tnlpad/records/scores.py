@@ -1,20 +1,13 @@
-"""Per-sample records of a run: which samples it used, and how they scored.
+"""Per-sample scores of a run.
 
-samples.parquet   own data: a row per sample, with id, path, label, label_name, part, and its row in the data as given.
-                  Training and validation samples come first, in the order of the dataset's index, then the test part
-data.json         own data: their path, fingerprint, class names and normalisation
-decided.csv       own data: labels that a person decided on in an earlier round, by id
 scores.parquet    a row per training or validation sample, with index, part, the given label, and the columns that
                   `tnlpad.training.sample_scores` computes
 pred_probs.npy    mean probabilities, in the same order as scores.parquet
 """
 
-import csv
-import io
 import json
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.atomic_files import replacing, write_by_rename
-from tnlpad.records.store import Record, RecordError, read_json, to_json
+from tnlpad.atomic_files import replacing
+from tnlpad.records.columns import as_array, read_columns
+from tnlpad.records.samples import DATA_FILE
+from tnlpad.records.schema import Optional, Schema, problem
+from tnlpad.records.store import RESTORE, Record, RecordError, RunFolder, damaged
 
-SAMPLES_FILE, DATA_FILE, DECIDED_FILE = "samples.parquet", "data.json", "decided.csv"
 SCORES_FILE, PROBABILITIES_FILE = "scores.parquet", "pred_probs.npy"
 METADATA_KEY = b"tnlpad"
 ROWS_AT_ONCE = 16_384
-SAMPLES_AT_ONCE = 1 << 17
+MAX_SUM_ERROR = 0.01  # of the probabilities of a sample
+SCORES: Schema = {
+    "class_names": list[str],
+    "views": list[str],
+    "facts": Optional({"epochs_until_chosen": Optional(int), "folds": Optional(int | None)}),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,119 +54,6 @@ class SampleScores:
         return len(self.probabilities)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SampleNames:
-    """Stable ids of samples, the paths of those that are image files, and their rows in the data as given.
-
-    Without `rows`, these are the places in the dataset.
-    """
-
-    ids: Sequence[str]
-    paths: Sequence[str | None]
-    rows: NDArray[np.int64] | None = None
-
-
-def write_samples(folder: Path, columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> None:
-    """Write `samples.parquet` and `data.json`. Columns may be any sequences; they are read a part at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    types = {name: pa.string() for name in ("id", "path", "label", "label_name", "part")} | {"label": pa.int64()}
-    types |= {"row": pa.int64()} if "row" in columns else {}  # records of older versions have no rows
-    with replacing(folder / SAMPLES_FILE) as file, pq.ParquetWriter(file, pa.schema(types.items())) as writer:
-        for start in range(0, len(columns["id"]), SAMPLES_AT_ONCE):
-            part = {name: columns[name][start : start + SAMPLES_AT_ONCE] for name in types}
-            writer.write_table(pa.table({name: pa.array(part[name], kind) for name, kind in types.items()}))
-    write_by_rename(folder / DATA_FILE, to_json(about))
-
-
-def has_columns(folder: Path, columns: Mapping[str, Sequence[Any]]) -> bool:
-    """Return whether `samples.parquet` has these columns with these values."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(folder / SAMPLES_FILE) as file:
-            if not columns.keys() <= {*file.schema_arrow.names}:
-                return False
-            start = 0
-            for batch in file.iter_batches(SAMPLES_AT_ONCE, columns=list(columns)):
-                stop = start + len(batch)
-                if any(batch.column(name).to_pylist() != list(columns[name][start:stop]) for name in columns):
-                    return False
-                start = stop
-            return all(len(values) == start for values in columns.values())
-    except (OSError, ValueError, pa.ArrowException):  # damaged, or gone
-        return False
-
-
-def read_data_file(folder: Path) -> Record | None:
-    """Read `data.json`; return None for a run on a published dataset."""
-    path = folder / DATA_FILE
-    return read_json(path) if path.exists() else None
-
-
-def write_decided(folder: Path, labels: Mapping[str, str]) -> None:
-    """Write `decided.csv`, or remove it if there are no decisions; it is not touched if nothing changed."""
-    with suppress(RecordError):  # a damaged file is written again
-        if labels == read_decided(folder):
-            return
-    if not labels:
-        (folder / DECIDED_FILE).unlink()
-        return
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([("id", "label"), *labels.items()])
-    write_by_rename(folder / DECIDED_FILE, text.getvalue().encode())
-
-
-def read_decided(folder: Path) -> dict[str, str]:
-    """Read the labels of `decided.csv` by id; return none if there is no such file."""
-    path = folder / DECIDED_FILE
-    if not path.exists():
-        return {}
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return {row["id"]: row["label"] for row in csv.DictReader(file)}
-    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
-        raise RecordError(f"{path} is damaged ({error!r}). Repeat the `tnlpad train` command to restore it.") from error
-
-
-def read_samples(folder: Path) -> dict[str, list[Any]]:
-    """Read the columns of `samples.parquet`; return no columns for a run on a published dataset."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = folder / SAMPLES_FILE
-    if not path.exists():
-        return {}
-    try:
-        columns: dict[str, list[Any]] = pq.read_table(path).to_pydict()
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise RecordError(f"{path} is damaged ({error}). Restore it.") from error
-    return columns
-
-
-def read_names(folder: Path, index: NDArray[np.int64]) -> SampleNames:
-    """Read ids, paths and rows of the samples at these places of the dataset; without a record, ids are the places."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = folder / SAMPLES_FILE
-    if not path.exists():
-        return SampleNames(ids=[str(place) for place in index.tolist()], paths=[None] * len(index), rows=index)
-    try:
-        with pq.ParquetFile(path) as file:
-            wanted = [name for name in ("id", "path", "row") if name in file.schema_arrow.names]
-            table = file.read(wanted, use_threads=False)
-            first = len(index) <= len(table) and np.array_equal(index, np.arange(len(index)))
-            table = table.slice(0, len(index)) if first else table.take(pa.array(index))
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise RecordError(f"{path} is damaged, or lacks some samples ({error}). Restore it.") from error
-    ids, paths = (table.column(name).to_pylist() for name in ("id", "path"))
-    rows = _array(table.column("row")) if "row" in table.column_names else index
-    return SampleNames(ids=[str(each) for each in ids], paths=paths, rows=rows)
-
-
 def write_scores(folder: Path, scores: SampleScores) -> None:
     """Write both files. The table comes last, so its presence means that both are complete."""
     import pyarrow as pa
@@ -182,47 +69,78 @@ def write_scores(folder: Path, scores: SampleScores) -> None:
 
 def read_scores(folder: Path) -> SampleScores:
     """Read both files; raise `RecordError` if one is missing or damaged, or if they are of different runs."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = folder / SCORES_FILE
-    if not path.exists():
+    run = RunFolder(folder)
+    path = run.artefact(SCORES_FILE)
+    if path is None:
         raise RecordError(
             f"{folder} has no per-sample scores. Train it again with --scores and another --out{_command(folder)}."
         )
-    try:
-        with pq.ParquetFile(path) as file:  # threads are no faster here, and each takes memory of its own
-            table = file.read(use_threads=False)
-        about = json.loads((table.schema.metadata or {})[METADATA_KEY])
-        columns = {name: _array(table.column(name)) for name in table.column_names}
-        probabilities = np.load(folder / PROBABILITIES_FILE, mmap_mode="r")
-        names, views = tuple(about["class_names"]), tuple(about["views"])
-    except (OSError, EOFError, ValueError, KeyError, pa.ArrowException) as error:
-        raise RecordError(f"{path} or {PROBABILITIES_FILE} beside it is damaged ({error}). Restore them.") from error
-    if probabilities.shape != (table.num_rows, len(names)):
-        raise RecordError(
-            f"{folder / PROBABILITIES_FILE} has the shape {probabilities.shape}, but {path} lists {table.num_rows} "
-            f"samples of {len(names)} classes. They belong to different runs: restore them."
-        )
+    about = _about_scores(path)
+    table = read_columns(path, ("index", "part", "given", *_needed(about)))
+    columns = {name: as_array(table.column(name)) for name in table.column_names}
+    if found := _place_problem(columns, len(about["class_names"])):
+        raise damaged(path, found)
     return SampleScores(
-        columns=columns, probabilities=probabilities, class_names=names, views=views, facts=about["facts"]
+        columns=columns,
+        probabilities=_probabilities(run, table.num_rows, len(about["class_names"])),
+        class_names=tuple(about["class_names"]),
+        views=tuple(about["views"]),
+        facts=about.get("facts", {}),
     )
 
 
-def _array(column: Any) -> NDArray[Any]:
-    """Return an Arrow column as an array; texts that repeat are one object.
+def _about_scores(path: Path) -> Record:
+    """Return the names of classes and views and further facts in `scores.parquet`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    Numbers go through DLPack where they can: `to_numpy` imports pandas if it is installed, which takes 40 MB.
-    """
-    from pyarrow import types
+    try:
+        about: Record = json.loads((pq.read_schema(path).metadata or {}).get(METADATA_KEY, b"null"))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise damaged(path, str(error)) from error
+    if found := problem(about, SCORES):
+        raise damaged(path, f"in its metadata, {found}")
+    return about
 
-    values = column.combine_chunks()
-    if types.is_string(values.type):
-        encoded = values.dictionary_encode()
-        texts: NDArray[Any] = np.array(encoded.dictionary.to_pylist(), dtype=object)[np.from_dlpack(encoded.indices)]
-        return texts
-    plain = (types.is_integer(values.type) or types.is_floating(values.type)) and not values.null_count
-    return np.from_dlpack(values) if plain else np.asarray(values.to_numpy(zero_copy_only=False))
+
+def _needed(about: Record) -> list[str]:
+    """Return the columns that explain why a label is suspect."""
+    views = about["views"]
+    needed = [f"margin_{view}_to_end" for view in views] if views == ["sigma", "w"] else []
+    return needed if about.get("facts", {}).get("folds") else [*needed, *(f"agreed_{view}" for view in views[:1])]
+
+
+def _place_problem(columns: Mapping[str, NDArray[Any]], classes: int) -> str | None:
+    for name, limit in {"index": None, "given": classes}.items():
+        values = columns[name]
+        if len(values) and (values.min() < 0 or (limit is not None and values.max() >= limit)):
+            return f"column {name} has {values.min()} to {values.max()}, and there are {classes} classes"
+    return None
+
+
+def _probabilities(run: RunFolder, samples: int, classes: int) -> NDArray[np.float32]:
+    """Map the probabilities into memory, and check that each row has those of all classes."""
+    path = run.artefact(PROBABILITIES_FILE)
+    if path is None:
+        raise RecordError(f"{run.path / PROBABILITIES_FILE} is missing, and {SCORES_FILE} needs it. {RESTORE}")
+    try:
+        found: NDArray[np.float32] = np.load(path, mmap_mode="r")
+    except (OSError, EOFError, ValueError) as error:
+        raise damaged(path, str(error)) from error
+    if found.shape != (samples, classes):
+        raise RecordError(
+            f"{path} has the shape {found.shape}, but {SCORES_FILE} lists {samples} samples of {classes} classes. They "
+            "belong to different runs: restore them."
+        )
+    if found.dtype.kind != "f":
+        raise damaged(path, f"it holds {found.dtype}, not probabilities")
+    for start in range(0, samples, ROWS_AT_ONCE):
+        rows = found[start : start + ROWS_AT_ONCE]
+        wrong = ~((rows >= 0).all(1) & (abs(rows.sum(1) - 1) <= MAX_SUM_ERROR))  # NaN is wrong too
+        if wrong.any():
+            row = start + int(wrong.argmax())
+            raise damaged(path, f"row {row} has no probabilities: from {found[row].min()} to {found[row].max()}")
+    return found
 
 
 def _command(folder: Path) -> str:

@@ -7,20 +7,34 @@
     error.txt       traceback of an unexpected failure, removed when the run finishes
 
 Other modules write `checkpoint.pt` and `model.safetensors` beside them. A last line without its end counts as not
-written. Any other unreadable content raises `RecordError`.
+written. Any other unreadable content raises `RecordError`. The summary holds checksums of all artefacts, which whatever
+reads one compares: see `checksums.py`.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
-from tnlpad.atomic_files import append_durably, write_by_rename
+from tnlpad.atomic_files import append_durably, replacing, write_by_rename
+from tnlpad.records.checksums import Checksums, checksums_of, is_intact, sealed, sha256_of, unsealed
+from tnlpad.records.schema import Optional, Schema, problem
 
 Record = dict[str, Any]
 
 LOCK_TIMEOUT_SECONDS = 0.5  # `in_use` holds the lock for an instant
+EPOCH: Schema = {
+    "epoch": int,
+    "validation_accuracy": float,
+    "test_accuracy": float | None,
+    "train_loss": Optional(float),
+    "seconds": Optional(dict[str, float]),
+    **dict.fromkeys(("judged", "selection", "norms"), Optional(dict)),
+}
+RESTORE = "Restore it from a copy, or remove the run's folder and train again."
+_unchecked: set[Path] = set()
 
 
 class RecordError(Exception):
@@ -79,21 +93,75 @@ class RunFolder:
             )
 
     def config(self) -> Record:
-        return read_json(self.config_file)
+        return read_json(self.artefact(self.config_file.name) or self.config_file)
 
     def summary(self) -> Record:
-        return read_json(self.summary_file)
+        """Return the summary, without the checksums."""
+        return self._summary_and_checksums()[0]
+
+    def artefact(self, name: str) -> Path | None:
+        """Return the path of a file that training has written; None if there is none.
+
+        Raises:
+            RecordError: The run is finished, and the file is missing or not as it was written.
+        """
+        path, checksums = self.path / name, self._summary_and_checksums()[1] if self.finished else None
+        if not path.exists() and checksums is not None and name in checksums.files:
+            raise RecordError(f"{path} is missing, and the run was trained with it. {RESTORE}")
+        if not path.exists():
+            return None
+        if checksums is not None:
+            _require_intact(path, checksums.expected(name))
+        return path
+
+    def warn_if_unchecked(self) -> None:
+        """Warn, once for each run, that a finished run of an earlier version has no checksums."""
+        if self._summary_and_checksums()[1] is None and self.path not in _unchecked:
+            _unchecked.add(self.path)
+            warnings.warn(
+                f"{self.path} is a run of an earlier version, which has no checksums: damage to its files may go "
+                "unnoticed.",
+                stacklevel=2,
+            )
+
+    def replace_artefacts(self, writers: Mapping[str, Callable[[BinaryIO], None]]) -> None:
+        """Write artefacts again, such as when the data were moved; a finished run gets their checksums.
+
+        Args:
+            writers: By the name of a file, a function that writes its content.
+        """
+        summary, checksums = self._summary_and_checksums() if self.finished else ({}, None)
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(replacing(self.path / name)) for name in writers}
+            for name, write in writers.items():
+                write(files[name])
+                files[name].flush()
+            if checksums is not None:
+                checksums = checksums.replacing({name: sha256_of(Path(file.name)) for name, file in files.items()})
+                write_by_rename(self.summary_file, to_json(sealed(summary, checksums)))
+        if checksums is not None:
+            write_by_rename(self.summary_file, to_json(sealed(summary, checksums.replaced)))
+
+    def _summary_and_checksums(self) -> tuple[Record, Checksums | None]:
+        content = read_json(self.summary_file)
+        try:
+            return unsealed(content)
+        except ValueError as error:
+            raise damaged(self.summary_file, str(error)) from error
 
     def epochs(self) -> list[Record]:
         """Return the records of the finished epochs, in order."""
+        self.artefact(self.epochs_file.name)
         records = []
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = json.loads(line, parse_constant=_refuse_constant)
             except ValueError as error:
-                raise _damaged(self.epochs_file, f"line {number}: {error}") from error
-            if not isinstance(record, dict) or record.get("epoch") != number:
-                raise _damaged(self.epochs_file, f"line {number} is not the record of epoch {number}")
+                raise damaged(self.epochs_file, f"line {number}: {error}") from error
+            if (found := problem(record, EPOCH)) is None and record["epoch"] != number:
+                found = f"it is of epoch {record['epoch']}"
+            if found is not None:
+                raise damaged(self.epochs_file, f"line {number} is not the record of epoch {number}: {found}")
             records.append(record)
         return records
 
@@ -110,20 +178,20 @@ class RunFolder:
         """Remove everything after epoch `count`, including a partial line."""
         known = len(self.epochs())  # raises if a line is damaged
         if known < count:
-            raise _damaged(self.epochs_file, f"{known} epochs, but the checkpoint was taken after epoch {count}")
+            raise damaged(self.epochs_file, f"{known} epochs, but the checkpoint was taken after epoch {count}")
         content = b"".join(line + b"\n" for line in self._lines()[:count])
         if self._written() != content:
             write_by_rename(self.epochs_file, content)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Write the summary, which marks the run as finished."""
+        """Write the summary with the checksums of all artefacts, which marks the run as finished."""
         if self.finished:
             raise RecordError(
                 f"{self.summary_file} exists already, and a finished run is never overwritten. Choose another --out to "
                 "run it again."
             )
         self.error_file.unlink(missing_ok=True)
-        write_by_rename(self.summary_file, to_json(summary))
+        write_by_rename(self.summary_file, to_json(sealed(summary, checksums_of(self.path))))
 
     def keep_error(self, text: str) -> Path:
         """Store the traceback of a failure and return its file."""
@@ -178,7 +246,21 @@ class RunFolder:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise _damaged(self.epochs_file, str(error)) from error
+            raise damaged(self.epochs_file, str(error)) from error
+
+
+def _require_intact(path: Path, expected: tuple[str, ...]) -> None:
+    if not expected:
+        raise RecordError(f"{path} is not of this run, which was finished without such a file. Remove it.")
+    try:
+        intact = is_intact(path, expected)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read ({error.strerror or error}). {RESTORE}") from error
+    if not intact:
+        raise RecordError(
+            f"{path} is damaged: it was changed after the run was finished. Its SHA-256 must be {expected[0]}. "
+            f"{RESTORE}"
+        )
 
 
 def find_runs(root: Path) -> Iterator[RunFolder]:
@@ -209,9 +291,9 @@ def read_json(path: Path) -> Record:
             "the command that creates it."
         ) from error
     except (ValueError, OSError) as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     if not isinstance(value, dict):
-        raise _damaged(path, "not a JSON object")
+        raise damaged(path, "not a JSON object")
     return value
 
 
@@ -219,75 +301,6 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _damaged(path: Path, reason: str) -> RecordError:
+def damaged(path: Path, reason: str) -> RecordError:
+    """Return the error for a record that cannot be used."""
     return RecordError(f"{path} is damaged ({reason}). Restore it, or remove the run's folder to start again.")
-
-
-# The summary of a finished run ----------------------------------------------------------------------------------------
-
-# Keys that tables and figures rely on, with their types.
-SUMMARY_TYPES: dict[str, type] = {
-    **dict.fromkeys(("run_id", "selection"), str),
-    **dict.fromkeys(("config", "settings", "chosen", "last"), dict),
-    "epochs_run": int,
-}
-CONFIG_TYPES: dict[str, type] = {
-    **dict.fromkeys(("dataset", "noise", "protocol", "method", "network"), str),
-    "seed": int,
-    "options": dict,
-    "milestones": list,
-}
-
-
-def finished_summary(folder: RunFolder) -> Record:
-    """Return the summary of a finished run; raise `RecordError` if the run is damaged or incomplete."""
-    summary = folder.summary()
-    if problem := summary_problem(summary):
-        raise _damaged(folder.summary_file, problem)
-    if summary["run_id"] != folder.path.name or summary["config"] != folder.config():
-        raise RecordError(
-            f"{folder.summary_file} is the summary of another run. Restore it, or remove the folder to start again."
-        )
-    missing = None
-    if (epochs := folder.epoch_count) != summary["epochs_run"]:
-        missing = f"{folder.epochs_file.name} has {epochs} of {summary['epochs_run']} epochs"
-    elif not folder.model_file.exists():
-        missing = f"there is no {folder.model_file.name}"
-    if missing:
-        raise RecordError(
-            f"{folder.path} is damaged: it has a summary, but {missing}. Restore the files, or remove the folder to "
-            "start again."
-        )
-    return summary
-
-
-def summary_problem(summary: Any) -> str | None:
-    """Return why this is not the summary of a run, or None. Keys that no table or figure uses are not checked."""
-    if not isinstance(summary, dict):
-        return "its summary is not a JSON object"
-    for key, kind in SUMMARY_TYPES.items():
-        if not isinstance(summary.get(key), kind):
-            return f"{key} is missing or of the wrong type"
-    samples = summary.get("samples", {})  # earlier versions wrote none
-    if not isinstance(samples, dict) or not isinstance(samples.get("train", 0), int):
-        return "samples.train is not a number"
-    for key, kind in CONFIG_TYPES.items():
-        if not isinstance(summary["config"].get(key), kind):
-            return f"config.{key} is missing or of the wrong type"
-    return _epoch_problem(summary, "chosen") or _epoch_problem(summary, "last")
-
-
-def _epoch_problem(summary: Mapping[str, Any], key: str) -> str | None:
-    epoch = summary[key].get("epoch")
-    if not isinstance(epoch, int):
-        return f"{key}.epoch is missing or not a number"
-    if not 1 <= epoch <= summary["epochs_run"]:
-        return f"{key}.epoch is {epoch}, and the run has {summary['epochs_run']} epochs"
-    own_data = "data" in summary["config"]
-    for name in ("validation_accuracy", "test_accuracy"):
-        value = summary[key].get(name)
-        if own_data and name == "test_accuracy" and value is None:  # own data may have no test part
-            continue
-        if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-            return f"{key}.{name} is {value!r}, not a number from 0 to 1"
-    return None

@@ -127,7 +127,7 @@ class RunConfig:
         return "_".join(words)
 
 
-RUN_HINTS = typing.get_type_hints(RunConfig)
+RUN_HINTS, DATA_HINTS = typing.get_type_hints(RunConfig), typing.get_type_hints(DataShape)
 ARGUMENTS = ("dataset", "noise", "protocol", "method", "seed")  # of `configure` and of the command line
 NOT_SETTABLE = {*ARGUMENTS, "options", "noise_file_sha256", "data", "backbone", "finetune"}
 
@@ -209,7 +209,7 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
 
 def _hints_with(key: str, method: str) -> dict[str, Any]:
     """Return the types of the run's fields or of the method's options, whichever has this setting."""
-    options = _method_hints(method)
+    options = method_hints(method)
     if key in ARGUMENTS:
         option = "as DATA" if key == "dataset" else f"with --{key}"
         raise ValueError(f"{key!r} is not for --set: give it {option}.")
@@ -226,7 +226,7 @@ def _hints_with(key: str, method: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _method_hints(method: str) -> dict[str, Any]:
+def method_hints(method: str) -> dict[str, Any]:
     """Return the type of each option; cached, because a plan has thousands of configurations."""
     return typing.get_type_hints(METHODS[method].config)
 
@@ -235,7 +235,7 @@ def settings_listing(config: RunConfig) -> list[tuple[str, str, str]]:
     """Return name, value in this run, and meaning of every setting: fields of the run, then options of its method."""
     options = METHODS[config.method].config
     comments = {**field_comments(RunConfig), **field_comments(options)}
-    hints = {name: hint for name, hint in RUN_HINTS.items() if name not in NOT_SETTABLE} | _method_hints(config.method)
+    hints = {name: hint for name, hint in RUN_HINTS.items() if name not in NOT_SETTABLE} | method_hints(config.method)
     listing = []
     for name, hint in hints.items():
         value = config.options[name] if name in config.options else getattr(config, name)
@@ -296,11 +296,11 @@ def from_json(plain: Mapping[str, Any]) -> RunConfig:
         raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
     plain = dict.fromkeys(ONLY_FOR_USER_DATA) | dict(plain)
     values = {key: read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
-    values["data"] = own = _shape_from_json(plain.get("data"))
+    values["data"] = own = shape_from_json(plain.get("data"))
     values["dataset"] = find(values["dataset"]).name if own is None else own.name
     values["noise"] = str(parse_noise(values["noise"]))
     check_name("method", values["method"], METHODS)
-    hints, given = _method_hints(values["method"]), plain["options"]
+    hints, given = method_hints(values["method"]), plain["options"]
     if isinstance(given, Mapping):
         given = {**LATER_OPTIONS.get(values["method"], {}), **given}
     if not isinstance(given, Mapping) or hints.keys() != given.keys():
@@ -310,13 +310,13 @@ def from_json(plain: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _shape_from_json(plain: Any) -> DataShape | None:
+def shape_from_json(plain: Any) -> DataShape | None:
+    """Read the shape of user data; None for a dataset of the catalogue."""
     if plain is None:
         return None
-    hints = typing.get_type_hints(DataShape)
-    if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
-        raise ValueError(f"data={plain!r}: the shape of user data has {', '.join(hints)}.")
-    return DataShape(**{key: read(key, plain[key], hint) for key, hint in hints.items()})
+    if not isinstance(plain, Mapping) or plain.keys() != DATA_HINTS.keys():
+        raise ValueError(f"data={plain!r}: the shape of user data has {', '.join(DATA_HINTS)}.")
+    return DataShape(**{key: read(key, plain[key], hint) for key, hint in DATA_HINTS.items()})
 
 
 def check_noise_file(config: RunConfig) -> None:

@@ -29,7 +29,8 @@ from tnlpad.ranks import group
 from tnlpad.ranks.launch import TIMEOUT_SECONDS
 from tnlpad.records.model_file import ordered
 from tnlpad.records.scores import SampleScores, write_scores
-from tnlpad.records.store import RecordError, RunFolder, find_hash, finished_summary
+from tnlpad.records.store import RecordError, RunFolder, find_hash
+from tnlpad.records.summaries import finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig, available_cores, command, departures

@@ -14,7 +14,7 @@ from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.objects import arrow_table
 from tnlpad.data.own.selection import Encoded, Selection
 from tnlpad.features.backbone import Backbone
-from tnlpad.records.scores import has_columns, read_data_file, read_samples, write_decided, write_samples
+from tnlpad.records.samples import has_columns, read_data_file, read_samples, write_decided, write_samples
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.own_data import trainable_parts
 from tnlpad.runs.prepare import Data

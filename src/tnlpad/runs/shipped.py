@@ -12,20 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tnlpad import __version__
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.catalogue import Normalisation, find
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone, resolve_backbone
-from tnlpad.features.encoder import Encoder, load_encoder
+from tnlpad.features.encoder import ARRAYS, DESCRIPTION, Encoder, load_encoder
 from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.features.projection import Projection
 from tnlpad.methods import METHODS
-from tnlpad.records.scores import read_data_file
-from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.runs.config import RunConfig, from_json
+from tnlpad.records.samples import DATA_FILE, read_data_file
+from tnlpad.records.store import Record, RecordError, RunFolder, damaged
+from tnlpad.runs.config import RunConfig
 from tnlpad.runs.folds import Ensemble
 from tnlpad.runs.own_data import is_encoded
 from tnlpad.runs.prepare import build_network
+from tnlpad.runs.recorded_config import from_record
 from tnlpad.runs.saved_samples import ENCODER_FOLDER, PROJECTION_FOLDER
 
 Shape = tuple[int, ...]  # channels × height × width, or the number of features
@@ -88,12 +90,17 @@ def load_shipped(folder: RunFolder) -> Shipped:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    config = from_json(folder.config())
-    class_names, normalisation, columns = _about(folder, config)
-    stages = _stages(folder, config)
+    folder.warn_if_unchecked()
+    config, own = _config(folder), read_data_file(folder.path)
+    class_names, normalisation, columns = _about(own, config)
+    stages = _stages(folder, config, own or {})
     inputs = stages.dimensions or _shape(config)
+    if len(normalisation.mean) not in (1, inputs[0]):
+        raise damaged(
+            folder.path / DATA_FILE, f"{len(normalisation.mean)} means, and the network takes {inputs[0]} channels"
+        )
     try:
-        state = load_file(folder.model_file)
+        state = load_file(folder.artefact(folder.model_file.name) or folder.model_file)
         networks = [
             METHODS[config.method].shipped(lambda _: build_network(config, inputs, len(class_names)))
             for _ in range((config.folds or 1) * (config.repeats or 1))
@@ -119,8 +126,15 @@ def load_shipped(folder: RunFolder) -> Shipped:
         columns=columns,
         encoder=stages.encoder,
         backbone=stages.images or stages.texts,
-        text_column=(read_data_file(folder.path) or {}).get("text_column"),
+        text_column=(own or {}).get("text_column"),
     )
+
+
+def _config(folder: RunFolder) -> RunConfig:
+    try:
+        return from_record(folder.config())
+    except ValueError as error:
+        raise damaged(folder.config_file, f"not a configuration that tnlpad {__version__} knows: {error}") from error
 
 
 class _Stages(NamedTuple):
@@ -133,10 +147,9 @@ class _Stages(NamedTuple):
     texts: TextBackbone | None = None
 
 
-def _stages(folder: RunFolder, config: RunConfig) -> _Stages:
+def _stages(folder: RunFolder, config: RunConfig, about: Mapping[str, Any]) -> _Stages:
     if config.data is None or not is_encoded(config):
         return _Stages()
-    about = read_data_file(folder.path) or {}
     encoder, projection, images, texts = None, None, None, None
     dimensions = config.data.channels
     if config.backbone is not None:
@@ -144,18 +157,27 @@ def _stages(folder: RunFolder, config: RunConfig) -> _Stages:
         texts, images = (found, None) if isinstance(found, TextBackbone) else (None, found)
         dimensions = found.dimensions
     elif config.data.kind in ("text", "table"):
+        _has_encoder(folder, ENCODER_FOLDER)
         encoder = load_encoder(folder.path / ENCODER_FOLDER)
         dimensions = encoder.dimensions
-    if (folder.path / PROJECTION_FOLDER).exists():
+    if _has_encoder(folder, PROJECTION_FOLDER):
         projection = Projection.from_files(folder.path / PROJECTION_FOLDER)
         dimensions = projection.dimensions
     return _Stages((dimensions,), encoder, projection, images, texts)
 
 
+def _has_encoder(folder: RunFolder, name: str) -> bool:
+    """Return whether this folder of a run has files of an encoder; raise `RecordError` if one is damaged."""
+    files = [folder.artefact(f"{name}/{file}") for file in (DESCRIPTION, ARRAYS)]
+    return files != [None, None]
+
+
 def _backbone(config: RunConfig, about: Mapping[str, Any], folder: RunFolder) -> Backbone | TextBackbone:
     """Find the backbone of a run where it was, with the same weights."""
     assert config.data is not None, "a run on user data"
-    name, file = about["backbone"], about.get("backbone_weights")
+    name, file = about.get("backbone"), about.get("backbone_weights")
+    if name is None:
+        raise damaged(folder.path / DATA_FILE, f"it does not name the backbone, {config.backbone}")
     weights = None if file is None else Path(file)
     again = "Restore it, or repeat the `tnlpad train` of this run with the place where it is now."
     if weights is not None and not weights.is_file():
@@ -175,14 +197,13 @@ def _backbone(config: RunConfig, about: Mapping[str, Any], folder: RunFolder) ->
     return found
 
 
-def _about(folder: RunFolder, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:
-    own = read_data_file(folder.path)
+def _about(own: Record | None, config: RunConfig) -> tuple[tuple[str, ...], Normalisation, tuple[str, ...]]:
     if own is None:
         info = find(config.dataset)
         return info.class_names, info.normalisation, ()
     numbers = own["normalisation"]
     normalisation = Normalisation(mean=tuple(numbers["mean"]), std=tuple(numbers["std"]))
-    return tuple(own["class_names"]), normalisation, tuple(own["columns"])
+    return tuple(own["class_names"]), normalisation, tuple(own.get("columns", ()))
 
 
 def _shape(config: RunConfig) -> Shape:

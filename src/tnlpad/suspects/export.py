@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.data.own.hugging_face import is_hugging_face
-from tnlpad.records.scores import DATA_FILE, DECIDED_FILE, SAMPLES_FILE, SampleScores, write_array
+from tnlpad.records.samples import DATA_FILE, DECIDED_FILE, SAMPLES_FILE
+from tnlpad.records.scores import SampleScores, write_array
 from tnlpad.spreadsheets import Formulas
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import FOLDER as AUDIT_FOLDER

@@ -18,7 +18,8 @@ from tnlpad.data.own.dataset import given_ids
 from tnlpad.data.own.labels import Label
 from tnlpad.data.own.objects import labels_of
 from tnlpad.errors import DataError
-from tnlpad.records.scores import SampleNames, SampleScores
+from tnlpad.records.samples import SampleNames
+from tnlpad.records.scores import SampleScores
 from tnlpad.suspects.listing import (
     LISTED_WITHOUT_SUSPECTS,
     Suspect,

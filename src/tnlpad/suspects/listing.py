@@ -13,16 +13,10 @@ from numpy.typing import NDArray
 
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
-from tnlpad.records.scores import (
-    SampleNames,
-    SampleScores,
-    read_data_file,
-    read_decided,
-    read_names,
-    read_samples,
-    read_scores,
-)
+from tnlpad.records.samples import SampleNames, read_data_file, read_decided, read_names, read_samples
+from tnlpad.records.scores import SampleScores, read_scores
 from tnlpad.records.store import Record, RunFolder
+from tnlpad.records.summaries import loaded_config, loaded_summary
 from tnlpad.suspects.audited_run import read_audit
 from tnlpad.suspects.estimate import Estimate
 from tnlpad.suspects.random_errors import is_out_of_fold
@@ -140,7 +134,7 @@ class RankedRun:
 
         about, run = self.about, self.folder.path
         self._require_data()
-        data = open_dataset(about["path"], images=about["images"], reporter=reporter, **vars(self.read_options))
+        data = open_dataset(about["path"], images=about.get("images"), reporter=reporter, **vars(self.read_options))
         if data.shape.fingerprint != about["fingerprint"]:
             way_out = "Restore it."
             if "categories" not in about:
@@ -157,7 +151,7 @@ class RankedRun:
         from tnlpad.data.own.open import list_samples
 
         self._require_data()
-        images = self.about["images"]
+        images = self.about.get("images")
         return list_samples(Path(self.about["path"]), None if images is None else Path(images), self.read_options)
 
     @property
@@ -172,7 +166,7 @@ class RankedRun:
             text=about.get("text_column"),
             group=about.get("group_column"),
             id=about.get("id_column"),
-            columns=about["columns"] if kept else (),
+            columns=about.get("columns", ()) if kept else (),
             categories=about["categories"] if kept else None,
             ignored=about.get("ignored", ()),
         )
@@ -191,7 +185,8 @@ def rank_run(folder: RunFolder) -> RankedRun:
     Raises:
         RecordError: Records of the run are missing or damaged.
     """
-    scores, summary = read_scores(folder.path), folder.summary()
+    scores, summary = read_scores(folder.path), loaded_summary(folder)
+    folder.warn_if_unchecked()
     ranking = rank(scores)
     names = read_names(folder.path, scores.columns["index"])  # after ranking, whose intermediate arrays are large
     if ranking.weakness is None and (weakness := caution(summary, scores)) is not None:
@@ -204,7 +199,7 @@ def rank_run(folder: RunFolder) -> RankedRun:
     rows = {row: earlier[name] for row, name in enumerate(names.ids) if name in earlier}
     return RankedRun(
         folder=folder,
-        config=folder.config(),
+        config=loaded_config(folder),
         summary=summary,
         about=read_data_file(folder.path) or {},
         scores=scores,

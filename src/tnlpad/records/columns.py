@@ -1,0 +1,74 @@
+"""Read columns of Parquet records, and check that they are complete and of the types that readers rely on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tnlpad.records.store import damaged
+
+PARTS = ("train", "validation", "test")
+TEXTS, NUMBERS = ("id", "path", "label_name", "part"), ("label", "row", "index", "given")  # columns by their types
+
+
+def read_columns(path: Path, needed: Sequence[str], optional: Sequence[str] | None = None) -> Any:
+    """Read columns of a Parquet file as an Arrow table.
+
+    Args:
+        path: The file.
+        needed: Columns that it must have.
+        optional: Columns to read if they are there (default: all).
+
+    Raises:
+        RecordError: A column is missing, of another type, or has gaps.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:  # threads are no faster here, and each takes memory of its own
+            names = file.schema_arrow.names
+            if missing := [name for name in needed if name not in names]:
+                raise damaged(path, f"column {missing[0]} is missing")
+            wanted = [name for name in names if optional is None or name in (*needed, *optional)]
+            table = file.read(wanted, use_threads=False)
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise damaged(path, str(error)) from error
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if found := _column_problem(name, column):
+            raise damaged(path, found)
+    return table
+
+
+def _column_problem(name: str, column: Any) -> str | None:
+    """Return why a column cannot be used, or None."""
+    from pyarrow import compute, types
+
+    kind = types.is_string if name in TEXTS else types.is_integer if name in NUMBERS else None
+    if kind is not None and not kind(column.type):
+        return f"column {name} has values of the type {column.type}"
+    if column.null_count and name != "path":
+        return f"column {name} has gaps"
+    if name == "part" and (other := {*column.unique().to_pylist()} - {*PARTS}):
+        return f"column part has {min(other)[:80]!r}; the parts are {', '.join(PARTS)}"
+    if types.is_floating(column.type) and compute.any(compute.is_nan(column)).as_py():
+        return f"column {name} has values that are not numbers"
+    return None
+
+
+def as_array(column: Any) -> NDArray[Any]:
+    """Return an Arrow column as an array; texts that repeat are one object.
+
+    Numbers go through DLPack where they can: `to_numpy` imports pandas if it is installed, which takes 40 MB.
+    """
+    from pyarrow import types
+
+    values = column.combine_chunks()
+    if types.is_string(values.type):
+        encoded = values.dictionary_encode()
+        texts: NDArray[Any] = np.array(encoded.dictionary.to_pylist(), dtype=object)[np.from_dlpack(encoded.indices)]
+        return texts
+    plain = (types.is_integer(values.type) or types.is_floating(values.type)) and not values.null_count
+    return np.from_dlpack(values) if plain else np.asarray(values.to_numpy(zero_copy_only=False))
