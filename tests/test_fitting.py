@@ -473,7 +473,7 @@ def test_what_is_no_finished_run_is_not_loaded(tmp_path):
     with pytest.raises(tnlpad.DataError, match="runs is not a run folder"):
         tnlpad.load(tmp_path / "runs")
     (run / "model.safetensors").write_bytes(b"x")
-    with pytest.raises(tnlpad.DataError, match=r"model\.safetensors cannot be used"):
+    with pytest.raises(tnlpad.DataError, match=r"model\.safetensors is damaged.*SHA-256"):
         tnlpad.load(run)
     (run / "summary.json").unlink()
     with pytest.raises(tnlpad.DataError, match="is not finished"):

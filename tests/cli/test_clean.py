@@ -13,6 +13,7 @@ from tests.cli.trained import document, own_data
 from tests.data.own_files import picture, save
 from tests.suspects.made import made_run
 from tnlpad.data.own import open_dataset
+from tnlpad.records.store import RunFolder
 
 
 def asked(*words):
@@ -437,9 +438,9 @@ def test_data_that_were_moved_are_found_where_they_are_trained_on_again(tmp_path
     assert result.exit_code == 3
     assert "run `tnlpad train` with the new path" in result.stderr
     assert not (tmp_path / "c.csv").exists()
-    before = (run / "summary.json").read_bytes()
+    before = RunFolder(run).summary()
     assert trained.trained(moved, tmp_path / "runs") == run
-    assert (run / "summary.json").read_bytes() == before
+    assert RunFolder(run).summary() == before
     table = _written(run, tmp_path, "--confidence", 1)
     assert len(table) == 32
     assert all(row["path"] == str(moved / row["id"]) for row in table)

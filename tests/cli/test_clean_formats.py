@@ -15,6 +15,7 @@ import tnlpad
 from tests import test_rows
 from tests.cli.trained import asked, document, own_data, trained
 from tests.data.own_files import picture, save, write_arrow
+from tests.edited_runs import edit, without_checksums
 from tnlpad.data.own import open_dataset
 
 openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra [tables]")
@@ -314,9 +315,8 @@ def test_runs_of_older_versions_are_cleaned(kind, tmp_path):
     """Their records have neither rows nor a column of ids."""
     data, _ = getattr(test_rows, kind)(tmp_path)
     run = trained(data, tmp_path / "runs")
-    about = json.loads((run / "data.json").read_text())
-    del about["id_column"]
-    (run / "data.json").write_text(json.dumps(about))
+    edit(run / "data.json", lambda about: about.pop("id_column"))
+    without_checksums(run)
     samples = pq.read_table(run / "samples.parquet").drop_columns(["row"])
     pq.write_table(samples, run / "samples.parquet")
     own = open_dataset(data)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.cli.trained import asked, own_data, trained
+from tests.edited_runs import reseal
 from tnlpad.records.store import RunFolder
 
 
@@ -67,8 +68,9 @@ def test_suspects_are_counted_and_a_caution_is_no_number(runs, tmp_path):
     for name, confidences in {"two": (0.9, 0.5, 0.4), "none": (), "caution": (0.4, 0.3)}.items():
         run = tmp_path / name
         (run / "suspects").mkdir(parents=True)
-        for file in ("config.json", "summary.json"):
+        for file in ("config.json", "summary.json", "data.json"):
             (run / file).write_bytes((done / file).read_bytes())
+        reseal(run)
         rows = [f"{row},{value}" for row, value in enumerate(confidences)]
         (run / "suspects" / "suspects.csv").write_text("\n".join(["id,confidence", *rows]) + "\n")
     found = {each["name"]: each["suspects"] for each in json.loads(asked("runs", tmp_path, "--json").stdout)}

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tests.cli.trained import asked, document, own_data, trained
 from tests.data.own_files import messy_folder
+from tests.edited_runs import reseal
 from tests.suspects.made import made_run
 from tnlpad.cli import app
 from tnlpad.cli.suspects import FORMATS
@@ -155,8 +156,10 @@ def test_no_command_is_named_if_the_file_of_weights_is_unknown(tmp_path):
 def test_a_run_without_scores_is_bad_data(run):
     (run / "scores.parquet").unlink()
     result = asked_suspects(run)
-    assert result.exit_code == 3
-    assert "no per-sample scores" in result.stderr
+    assert (result.exit_code, "scores.parquet is missing" in result.stderr) == (3, True)
+    reseal(run)
+    result = asked_suspects(run)
+    assert (result.exit_code, "no per-sample scores" in result.stderr) == (3, True)
 
 
 def test_a_real_run_is_judged_with_pictures(tmp_path):

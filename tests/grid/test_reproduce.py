@@ -222,7 +222,7 @@ def test_what_has_begun_has_less_to_go_and_what_is_damaged_says_why(tmp_path):
     run(planned[0].config, tmp_path)
     for each in planned[1:]:
         RunFolder(tmp_path / each.run_id).begin(each.config.to_json())
-    RunFolder(tmp_path / planned[1].run_id).append_epoch({"epoch": 1})
+    RunFolder(tmp_path / planned[1].run_id).append_epoch({"epoch": 1, "validation_accuracy": 0.5, "test_accuracy": 0.5})
     RunFolder(tmp_path / planned[2].run_id).summary_file.write_text("{")
     done, begun, damaged = plan_status(planned, tmp_path, "cpu")
     whole = RunFolder(tmp_path / planned[0].run_id).summary()["seconds"]["epochs"]

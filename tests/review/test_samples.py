@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.data.own_files import class_folders
+from tests.edited_runs import edit
 from tests.review.own_run import own_run
 from tests.review.served import served
 from tests.suspects.made import made_run
@@ -200,8 +201,7 @@ def test_rows_of_numbers_are_compared_with_both_classes(tmp_path):
 
 def test_a_published_dataset_shows_its_pictures(tmp_path):
     made_run(tmp_path / "runs" / "digits", samples=40, classes=3)
-    config = tmp_path / "runs" / "digits" / "config.json"
-    config.write_text(config.read_text().replace("somewhere", "digits"))
+    edit(tmp_path / "runs" / "digits" / "config.json", lambda config: config.update(dataset="digits"))
     with served(tmp_path / "runs" / "digits") as client:
         assert client.document("about")["kind"] == "images"
         assert Image.open(io.BytesIO(client.get("picture/0"))).size == (56, 56)
@@ -210,8 +210,7 @@ def test_a_published_dataset_shows_its_pictures(tmp_path):
 
 def test_a_published_dataset_that_is_not_there_is_said(tmp_path):
     made_run(tmp_path / "runs" / "mnist", samples=40, classes=3)
-    config = tmp_path / "runs" / "mnist" / "config.json"
-    config.write_text(config.read_text().replace("somewhere", "mnist"))
+    edit(tmp_path / "runs" / "mnist" / "config.json", lambda config: config.update(dataset="mnist"))
     with served(tmp_path / "runs" / "mnist", root=tmp_path / "empty") as client:
         assert client.request("GET", "picture/0")[0] == 404
         assert client.said

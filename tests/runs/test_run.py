@@ -516,7 +516,7 @@ def test_a_damaged_record_is_reported_and_not_used(tmp_path, damage, message):
     ("damage", "message"),
     [
         (lambda folder: folder.summary_file.write_text("{"), r"summary\.json is damaged"),
-        (lambda folder: folder.config_file.unlink(), r"config\.json does not exist"),
+        (lambda folder: folder.config_file.unlink(), r"config\.json is missing"),
         (lose_a_line, "1 of 3 epochs"),
         (lambda folder: folder.model_file.unlink(), r"no model\.safetensors"),
     ],

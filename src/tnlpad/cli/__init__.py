@@ -102,11 +102,26 @@ for panel, verbs in VERBS.items():
 app.add_typer(data, name="data", rich_help_panel="Experiments")
 
 
+def _print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of this package as a note, without the line of code that it comes from."""
+    ours = category is UserWarning and filename.startswith(os.path.dirname(os.path.dirname(__file__)))
+    text = f"Note: {message}\n" if ours else warnings.formatwarning(message, category, filename, lineno, line)
+    (file or sys.stderr).write(text)
+
+
 def main() -> None:
     """Run the console script."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot print Greek letters gets "?"
+    warnings.showwarning = _print_warning
     # Pillow warns of damaged EXIF and the like. Files that cannot be used are reported anyway.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     # torch's threads wait by spinning. If other programs use the cores, each short operation then waits for the
