@@ -192,6 +192,7 @@ MANGLED = {
     "ids with gaps": (replace("samples.parquet", "id", lambda n: [None, *map(str, range(1, n))]), "id has gaps"),
     "a margin that is no number": (replace("scores.parquet", "margin_w_to_end", lambda n: [np.nan] * n), "not numbers"),
     "no metadata": (metadata(b""), r"scores\.parquet"),
+    "brackets as metadata": (metadata(b"[" * 100_000), r"scores\.parquet.*nested too deeply"),
     "metadata of something": (metadata(b'{"class_names": 3}'), "class_names is 3"),
     "NaN": (probabilities(lambda values: at(values, np.nan)), r"pred_probs\.npy.*row 3"),
     "a probability below zero": (probabilities(lambda values: at(values, -0.5)), "row 3"),
@@ -211,6 +212,11 @@ MANGLED = {
     ),
     "weights of another shape": (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 64), "cannot be used"),
     "an encoder without terms": (in_json("encoder/encoder.json", lambda about: about.pop("values")), "encoder"),
+    "an encoder of brackets": (
+        lambda run: (run / "encoder" / "encoder.json").write_text("[" * 100_000),
+        "encoder.*nested too deeply",
+    ),
+    "a configuration of brackets": (lambda run: (run / "config.json").write_text("[" * 100_000), r"config\.json is"),
     "an encoder that is a list": (lambda run: (run / "encoder" / "encoder.json").write_text("[]"), "encoder"),
 }
 

@@ -11,13 +11,16 @@ import tnlpad
 
 SOURCE = Path(tnlpad.__file__).parent
 
-SHARED = {"types", "errors", "suggestions", "atomic_files", "spreadsheets"}  # small and without torch, for everyone
+# Small and without torch, for everyone.
+SHARED = {"types", "errors", "suggestions", "atomic_files", "spreadsheets", "json_text", "array_files", "memory"}
 FOUNDATION = SHARED | {"rng", "core", "networks", "records", "paper", "ranks"}
 PARTS = FOUNDATION | {"noise", "data", "features", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in FOUNDATION},
-    "networks": {"suggestions"},
-    "records": {"atomic_files", "errors"},
+    "memory": {"errors"},
+    "array_files": {"errors", "memory"},
+    "networks": {"suggestions", "json_text"},
+    "records": {"atomic_files", "errors", "json_text", "array_files", "memory"},
     "noise": {"rng"} | SHARED,
     "data": {"rng", "ranks"} | SHARED,
     "features": SHARED | {"data", "networks", "ranks"},

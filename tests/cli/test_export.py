@@ -56,7 +56,7 @@ def test_damaged_weights_are_bad_data(run, tmp_path):
     (copy / "model.safetensors").write_bytes(b"rubbish")
     result = asked("export", copy, "--safetensors", "--out", tmp_path / "m.safetensors")
     assert result.exit_code == 3
-    assert "cannot be used" in result.stderr
+    assert "model.safetensors is damaged" in result.stderr
     assert not (tmp_path / "m.safetensors").exists()
 
 

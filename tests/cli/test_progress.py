@@ -236,7 +236,7 @@ def test_the_live_display_shows_runs_at_work_and_the_last_failure(tmp_path, term
     folder = RunFolder(tmp_path / CONFIGS[1].run_id)
     folder.begin(CONFIGS[1].to_json())
     for epoch in (1, 2):
-        folder.append_epoch({"epoch": epoch})
+        folder.append_epoch({"epoch": epoch, "validation_accuracy": 0.5, "test_accuracy": None})
     damaged = RunFolder(tmp_path / CONFIGS[2].run_id)
     damaged.begin(CONFIGS[2].to_json())
     damaged.epochs_file.write_text("no JSON\n")

@@ -154,5 +154,5 @@ def test_damaged_files_are_named(tmp_path):
     with pytest.raises(DataError, match="is damaged"):
         load_encoder(tmp_path)
     np.savez(tmp_path / ARRAYS, **(arrays | {"projection": np.array([{}], object)}))
-    with pytest.raises(DataError, match=r"cannot be read .*allow_pickle"):
+    with pytest.raises(DataError, match=r"cannot be read .*'projection' holds Python objects.*Train again"):
         load_encoder(tmp_path)

@@ -1,6 +1,7 @@
 import csv
 import io
 
+from tests.edited_runs import without_checksums
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import Experiment, cells
 from tnlpad.records.archive import finished_records
@@ -106,6 +107,7 @@ def test_a_method_that_the_paper_does_not_have_comes_last(tmp_path):
     for name in ("config.json", "summary.json"):  # as a run of a method that this version does not know
         path = folder.path / name
         path.write_text(path.read_text().replace('"standard"', '"a_method"').replace("_standard_", "_a_method_"))
+        without_checksums(folder.path)
     folder.path.rename(tmp_path / folder.path.name.replace("_standard_", "_a_method_"))
     titles = [row.key.title for study in found(tmp_path) for row in study.rows]
     assert titles == ["DivideMix", "a_method"]

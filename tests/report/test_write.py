@@ -1,12 +1,12 @@
 """The files of a report and the content of its page."""
 
-import json
 import re
 import shutil
 from dataclasses import replace
 
 import pytest
 
+from tests.edited_runs import edit
 from tests.report.test_page import read
 from tests.synthetic_runs import write_run
 from tnlpad.cli.report import datasets_table
@@ -118,7 +118,7 @@ def test_numbers_beside_the_papers(runs, tmp_path):
 
 def test_facts_that_differ_come_with_counts(runs, tmp_path):
     path = sorted(runs.glob("*/summary.json"))[0]
-    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "another machine"}))
+    edit(path, lambda summary: summary.update(machine="another machine"))
     text = text_of(report(tmp_path / "report", runs).page)
     assert "a machine (25 runs)" in text
     assert "another machine (1 run)" in text
@@ -191,9 +191,7 @@ def test_the_page_is_self_contained(runs, tmp_path):
 
 def test_words_of_a_record_cannot_become_markup(runs, tmp_path):
     for path in runs.glob("*/summary.json"):
-        summary = json.loads(path.read_text())
-        summary["machine"] = "<img src=x>"
-        path.write_text(json.dumps(summary))
+        edit(path, lambda summary: summary.update(machine="<img src=x>"))
     page = report(tmp_path / "report", runs, command="tnlpad report '<b>'").page.read_text()
     assert "<img" not in page
     assert "&lt;img src=x&gt;" in page

@@ -2,9 +2,9 @@ import dataclasses
 
 import pytest
 
+from tnlpad import memory
 from tnlpad.data.own import DataShape
 from tnlpad.features.backbone import Backbone
-from tnlpad.runs import memory
 from tnlpad.runs.choose_backbone import ChosenBackbone
 from tnlpad.runs.config import command, configure, departures
 from tnlpad.runs.memory import fitting_settings, image_memory, streaming_sentence
@@ -107,7 +107,7 @@ def test_other_words_are_refused(text, monkeypatch):
 def test_by_default_a_quarter_of_the_memory_at_most(monkeypatch):
     monkeypatch.delenv("TNLPAD_MEMORY", raising=False)
     for limits, expected in (([], 2**32), ([2**40], 2**32), ([2**40, 2**33], 2**31)):
-        monkeypatch.setattr(memory, "_memory_limits", lambda limits=limits: iter(limits))
+        monkeypatch.setattr("tnlpad.runs.memory.memory_limits", lambda limits=limits: iter(limits))
         assert image_memory() == expected
 
 
@@ -127,6 +127,6 @@ def test_containers_and_jobs_have_limits(tmp_path, monkeypatch, groups, files, l
     (tmp_path / "groups").write_text(groups)
     monkeypatch.setattr(memory, "CGROUPS", tmp_path / "fs")
     monkeypatch.setattr(memory, "OWN_CGROUPS", tmp_path / "groups")
-    machine, *found = memory._memory_limits()
+    machine, *found = memory.memory_limits()
     assert machine > 2**20
     assert found == limits

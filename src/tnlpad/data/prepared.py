@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tnlpad.data.files import BLOCK_BYTES, byte_lines, read_bounded, readable
 from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
 
 FORMAT = 1
 MANIFEST, NAMES = "manifest.json", "names.txt"
@@ -84,7 +85,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     content = read_bounded(path, MAX_MANIFEST_BYTES)
     try:
-        fields: dict[str, Any] = json.loads(content)
+        fields: dict[str, Any] = parse_json(content)
         manifest = Manifest(**fields | {"parts": tuple(PreparedPart(**part) for part in fields["parts"])})
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} is damaged ({error}). {ADVICE}") from error

@@ -18,12 +18,14 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.array_files import ArrayFile
 from tnlpad.atomic_files import replacing
 from tnlpad.data.files import readable, user_cache
 from tnlpad.data.paths import PathList
 from tnlpad.data.pixels import MAX_FILE_BYTES
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
 
 SHARDS_FOLDER = "shards"  # in the folder of a dataset
 SHARD_SUFFIX = ".tar"
@@ -260,7 +262,7 @@ def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     try:
         if not member.name.lower().endswith(".json"):
             return text.decode().strip().encode()
-        fields = json.loads(text)
+        fields = parse_json(text)
     except ValueError as error:
         raise DataError(f"{path}, member {member.name!r:.120} is no label ({error}).") from error
     values = [fields[key] for key in LABEL_KEYS if key in fields] if isinstance(fields, dict) else []
@@ -287,14 +289,12 @@ def keep_index(folder: Path, index: ShardIndex) -> bool:
 def _read_index(path: Path, digest: str) -> ShardIndex | None:
     """Return the kept index, or None if there is none for these shards."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if arrays["digest"].tobytes() != digest.encode():
-                return None
-            names, labels = (
-                PathList.of(arrays[name].tobytes(), arrays[f"{name}_bounds"]) for name in ("names", "labels")
-            )
-            return ShardIndex(
-                names=names, labels=labels, shard=arrays["shard"], offset=arrays["offset"], size=arrays["size"]
-            )
-    except Exception:  # damaged: numpy and zipfile raise anything
+        arrays = ArrayFile(path)
+        if arrays["digest"].tobytes() != digest.encode():
+            return None
+        names, labels = (PathList.of(arrays[name].tobytes(), arrays[f"{name}_bounds"]) for name in ("names", "labels"))
+        return ShardIndex(
+            names=names, labels=labels, shard=arrays["shard"], offset=arrays["offset"], size=arrays["size"]
+        )
+    except (DataError, KeyError, ValueError):  # damaged, or of another version
         return None

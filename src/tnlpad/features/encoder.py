@@ -1,7 +1,6 @@
 """Encoders turn texts or rows of a table into numbers. They are stored as JSON and arrays, never as a pickle."""
 
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -9,11 +8,12 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.array_files import NUMBERS, ArrayFile
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
 
 DESCRIPTION, ARRAYS = "encoder.json", "encoder.npz"
-MAX_BYTES = 1 << 32  # of the unpacked arrays
 
 
 class Encoder(Protocol):
@@ -69,14 +69,9 @@ def write_encoder(folder: Path, description: Mapping[str, Any], arrays: Mapping[
 def read_encoder(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the description and the arrays of an encoder; raise DataError if they cannot be read."""
     try:
-        description = json.loads((folder / DESCRIPTION).read_bytes())
-        with zipfile.ZipFile(folder / ARRAYS) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_BYTES:
-            raise ValueError(f"the arrays unpack to {size:,} bytes")
-        with np.load(folder / ARRAYS, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        description = parse_json((folder / DESCRIPTION).read_bytes())
+        arrays = dict(ArrayFile(folder / ARRAYS, NUMBERS, "The samples cannot be encoded without it. Train again."))
+    except (OSError, ValueError) as error:
         raise DataError(f"{folder}: the encoder of the samples cannot be read ({error}). Train again.") from error
     if not isinstance(description, dict):
         raise damaged(folder)

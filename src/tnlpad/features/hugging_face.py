@@ -8,7 +8,6 @@ square, without the margin that some of them cut off. Mean and standard deviatio
 """
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import IDENTITY_DIGITS, Backbone, dimensions_of, sha256_of
+from tnlpad.json_text import parse_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -292,7 +292,7 @@ def _sentence_modules(folder: Path, name: str) -> set[str]:
 def _json(path: Path, kind: type = dict) -> Any:
     """Return the content of a JSON file, or an empty value if it is missing or of another kind."""
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return kind()
     return content if isinstance(content, kind) else kind()

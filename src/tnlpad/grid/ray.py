@@ -8,7 +8,6 @@ Every machine needs this package in the driver's version, and the datasets in th
 place of `tnlpad`, with methods or networks of its own, is sent along.
 """
 
-import json
 import os
 import pickle
 import shutil
@@ -27,6 +26,7 @@ from tnlpad.atomic_files import is_disk_full, write_by_rename
 from tnlpad.grid.cluster import connected, import_ray, require_room
 from tnlpad.grid.executors import Attempt, Job, Outcome, Value
 from tnlpad.grid.workers import Response, describe, run_task, use_one_thread
+from tnlpad.json_text import parse_json
 from tnlpad.records.store import RecordError, RunFolder
 
 SCRIPT_MODULE = "__mp_main__"  # multiprocessing's name for the script of its parent
@@ -186,7 +186,7 @@ def unpack(packed: PackedRun, folder: RunFolder) -> None:
     with folder.lock():
         if folder.finished:
             return
-        folder.begin(json.loads(packed.files[folder.config_file.name]))
+        folder.begin(parse_json(packed.files[folder.config_file.name]))
         # Remove the checkpoint first: it does not belong to the epochs that are about to be written.
         folder.checkpoint_file.unlink(missing_ok=True)
         last = folder.summary_file.name
@@ -214,7 +214,7 @@ def _check_packed(packed: PackedRun, folder: RunFolder) -> None:
     for file in (folder.config_file, folder.epochs_file, folder.model_file, folder.summary_file):
         if file.name not in packed.files:
             raise RecordError(f"{folder.path.name} was sent without its {file.name} and is ignored. Run it again.")
-    run_id = json.loads(packed.files[folder.summary_file.name]).get("run_id")
+    run_id = parse_json(packed.files[folder.summary_file.name]).get("run_id")
     if run_id != folder.path.name:
         raise RecordError(f"{run_id!r} was sent where {folder.path.name} was expected. It is ignored.")
 

@@ -10,7 +10,6 @@ Load before building the optimizer: it reads σ from the weights. Keep γ = 0 (`
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from tnlpad.json_text import parse_json
 from tnlpad.networks.network import Network
 
 HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[a-z]+$")
@@ -155,7 +155,7 @@ def normalisation_in(path: Path) -> tuple[tuple[float, ...], tuple[float, ...]] 
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
-        mean, std = (tuple(float(value) for value in json.loads(about[name])) for name in ("mean", "std"))
+        mean, std = (tuple(float(value) for value in parse_json(about[name])) for name in ("mean", "std"))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError):
         return None
     return (mean, std) if len(mean) == len(std) == 3 else None

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tnlpad.array_files import NUMBERS, ArrayFile, read_array
 from tnlpad.atomic_files import write_by_rename
-from tnlpad.errors import LabelFileError, LabelMismatchError, MatrixFileError
+from tnlpad.errors import DataError, LabelFileError, LabelMismatchError, MatrixFileError
 from tnlpad.noise.transition import checked, checked_labels
 from tnlpad.types import Labels, NoisyLabels, Transition
 
 FORMAT = 1
 MAX_SEED = 2**63 - 1  # NumPy's largest int64
-MAX_BYTES = 2**30  # about sixty million labels
 REMEDY = "Create it again with `tnlpad noise`, or get another copy."
 
 
@@ -79,28 +79,18 @@ def read_label_file(path: Path) -> LabelFile:
             return _label_file(arrays)
     except KeyError as error:
         reason = f"is not a label file: it has no entry {error}. {REMEDY}"
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         reason = f"holds invalid labels: {error} {REMEDY}"
     raise LabelFileError(f"{path} {reason}")
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.exists():
+        raise LabelFileError(f"{path} does not exist. Create it with `tnlpad noise`, or use another path.")
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        with archive:
-            entries = archive.zip.infolist() if archive.zip else []
-            if sum(entry.file_size for entry in entries) > MAX_BYTES:
-                raise ValueError(f"it unpacks to more than {MAX_BYTES:,} bytes")
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError as error:
-        raise LabelFileError(f"{path} does not exist. Create it with `tnlpad noise`, or use another path.") from error
-    except OSError as error:
-        raise LabelFileError(f"{path} cannot be read: {error.strerror or error}. {REMEDY}") from error
-    except Exception as error:  # zipfile and NumPy raise many kinds of exception for a damaged archive
-        reason = str(error) or type(error).__name__
-        raise LabelFileError(f"{path} is damaged or not a label file ({reason:.120}). {REMEDY}") from error
+        return dict(ArrayFile(path, way_out=f"It is damaged or not a label file. {REMEDY}"))
+    except DataError as error:
+        raise LabelFileError(str(error)) from error
 
 
 def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
@@ -162,7 +152,7 @@ def read_matrix(path: Path, num_classes: int) -> Transition:
     """Read a transition matrix; raise MatrixFileError if it is not one over `num_classes` classes."""
     try:
         if path.suffix.lower() == ".npy":
-            matrix = checked(np.load(path, allow_pickle=False))
+            matrix = checked(read_array(path, NUMBERS))
         else:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
             if not any(line.strip() for line in lines):
@@ -170,7 +160,7 @@ def read_matrix(path: Path, num_classes: int) -> Transition:
             matrix = checked(np.loadtxt(lines, delimiter=",", ndmin=2, dtype=np.float64))
     except OSError as error:
         raise MatrixFileError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, TypeError, EOFError) as error:
+    except (ValueError, TypeError, DataError) as error:
         raise MatrixFileError(
             f"{path} is not a transition matrix ({str(error).rstrip('.')}). Write a square of numbers without headers, "
             "one row per clean class and one column per given class."

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from tnlpad.array_files import ArrayFile
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.core.batchnorm import reestimated_batchnorm
 from tnlpad.data.catalogue import find
+from tnlpad.json_text import parse_json
 from tnlpad.methods import Method
 from tnlpad.records.store import RunFolder
 from tnlpad.rng import numpy_stream
@@ -200,8 +202,7 @@ def features_file(folder: RunFolder, epoch: int) -> Path:
 
 def read_features(folder: RunFolder, epoch: int) -> dict[str, NDArray[Any]]:
     """Read what `_snapshot` returned."""
-    with np.load(features_file(folder, epoch)) as arrays:
-        return dict(arrays)
+    return dict(ArrayFile(features_file(folder, epoch)))
 
 
 def _snapshot(
@@ -282,7 +283,7 @@ def embed(
                     "run_id": config.run_id,
                 }
                 write_by_rename(file, compact(panel))
-            panels.append(json.loads(file.read_bytes()))
+            panels.append(parse_json(file.read_bytes()))
     return panels
 
 

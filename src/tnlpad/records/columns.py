@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.errors import DataError
+from tnlpad.memory import require_memory
 from tnlpad.records.store import damaged
 
 PARTS = ("train", "validation", "test")
+VALUE_BYTES = 4  # that a value takes in memory at least
 TEXTS, NUMBERS = ("id", "path", "label_name", "part"), ("label", "row", "index", "given")  # columns by their types
 
 
@@ -33,8 +36,9 @@ def read_columns(path: Path, needed: Sequence[str], optional: Sequence[str] | No
             if missing := [name for name in needed if name not in names]:
                 raise damaged(path, f"column {missing[0]} is missing")
             wanted = [name for name in names if optional is None or name in (*needed, *optional)]
+            require_memory(file.metadata.num_rows * len(wanted) * VALUE_BYTES, str(path), "Restore it.")
             table = file.read(wanted, use_threads=False)
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, DataError, pa.ArrowException) as error:
         raise damaged(path, str(error)) from error
     for name, column in zip(table.column_names, table.columns, strict=True):
         if found := _column_problem(name, column):

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.array_files import read_array
 from tnlpad.atomic_files import replacing
+from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
 from tnlpad.records.columns import as_array, read_columns
 from tnlpad.records.samples import DATA_FILE
 from tnlpad.records.schema import Optional, Schema, problem
@@ -95,7 +98,7 @@ def _about_scores(path: Path) -> Record:
     import pyarrow.parquet as pq
 
     try:
-        about: Record = json.loads((pq.read_schema(path).metadata or {}).get(METADATA_KEY, b"null"))
+        about: Record = parse_json((pq.read_schema(path).metadata or {}).get(METADATA_KEY, b"null"))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged(path, str(error)) from error
     if found := problem(about, SCORES):
@@ -124,8 +127,8 @@ def _probabilities(run: RunFolder, samples: int, classes: int) -> NDArray[np.flo
     if path is None:
         raise RecordError(f"{run.path / PROBABILITIES_FILE} is missing, and {SCORES_FILE} needs it. {RESTORE}")
     try:
-        found: NDArray[np.float32] = np.load(path, mmap_mode="r")
-    except (OSError, EOFError, ValueError) as error:
+        found: NDArray[np.float32] = read_array(path, mapped=True)
+    except DataError as error:
         raise damaged(path, str(error)) from error
     if found.shape != (samples, classes):
         raise RecordError(

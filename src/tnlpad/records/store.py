@@ -16,9 +16,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from tnlpad.atomic_files import append_durably, replacing, write_by_rename
+from tnlpad.json_text import parse_json
 from tnlpad.records.checksums import Checksums, checksums_of, is_intact, sealed, sha256_of, unsealed
 from tnlpad.records.schema import Optional, Schema, problem
 
@@ -155,7 +156,7 @@ class RunFolder:
         records = []
         for number, line in enumerate(self._lines(), start=1):
             try:
-                record = json.loads(line, parse_constant=_refuse_constant)
+                record = parse_json(line, finite=True)
             except ValueError as error:
                 raise damaged(self.epochs_file, f"line {number}: {error}") from error
             if (found := problem(record, EPOCH)) is None and record["epoch"] != number:
@@ -284,7 +285,7 @@ def to_json(value: Mapping[str, Any]) -> bytes:
 def read_json(path: Path) -> Record:
     """Read a JSON object; raise `RecordError` if it is missing or damaged."""
     try:
-        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        value = parse_json(path.read_bytes(), finite=True)
     except FileNotFoundError as error:
         raise RecordError(
             f"{path} does not exist: the folder holds no run, or one that is not finished. Check the folder, or run "
@@ -295,10 +296,6 @@ def read_json(path: Path) -> Record:
     if not isinstance(value, dict):
         raise damaged(path, "not a JSON object")
     return value
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a JSON number")
 
 
 def damaged(path: Path, reason: str) -> RecordError:

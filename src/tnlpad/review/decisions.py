@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tnlpad.atomic_files import append_durably
+from tnlpad.json_text import parse_json
 from tnlpad.records.store import RecordError
 from tnlpad.suspects.listing import RankedRun
 
@@ -199,7 +200,7 @@ class DecisionLog:
         places = dict(zip(self.run.names.ids, self.run.ranking.positions.tolist(), strict=True)) if lines else {}
         for number, line in enumerate(lines, start=1):
             try:
-                key, decision = self._parsed(json.loads(line), places)
+                key, decision = self._parsed(parse_json(line), places)
             except (ValueError, KeyError, TypeError) as error:
                 raise RecordError(
                     f"{self.path}, line {number} is damaged, or about another run ({error!r:.200}). Restore the file, "

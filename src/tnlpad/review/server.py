@@ -18,6 +18,7 @@ from socketserver import TCPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tnlpad.json_text import parse_json
 from tnlpad.records.store import RecordError
 from tnlpad.review.routes import JSON, Answer, BadRequest, Query, Routes
 from tnlpad.review.session import HOST
@@ -150,8 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
         if len(content) < int(length):
             raise ConnectionError("the client is gone")
         try:
-            return json.loads(content)
-        except (ValueError, RecursionError) as error:
+            return parse_json(content)
+        except ValueError as error:
             raise BadRequest(f"The content is not JSON: {error}.") from error
 
     def _discard_body(self) -> None:

@@ -7,12 +7,12 @@ a run is configured, and its settings say which it is.
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from tnlpad.data.own import DataShape
 from tnlpad.features.backbone import Backbone
+from tnlpad.memory import memory_limits, size_text
 from tnlpad.runs.choose_backbone import ChosenBackbone
 from tnlpad.runs.config import RunConfig
 from tnlpad.runs.recipes import RESIZE_MARGIN, STREAMED_BYTES, decoded_bytes, finetune_images, own_images
@@ -21,7 +21,6 @@ VARIABLE = "TNLPAD_MEMORY"
 FAIR_SHARE = 4  # of the memory of a machine, images take one part in so many
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 BINARY_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def image_memory(given: str | None = None) -> int:
@@ -32,7 +31,7 @@ def image_memory(given: str | None = None) -> int:
     text = given if given is not None else os.environ.get(VARIABLE)
     if text:
         return _bytes(text, "--memory" if given is not None else f"${VARIABLE}")
-    return min([STREAMED_BYTES, *(limit // FAIR_SHARE for limit in _memory_limits())])
+    return min([STREAMED_BYTES, *(limit // FAIR_SHARE for limit in memory_limits())])
 
 
 def _bytes(text: str, where: str) -> int:
@@ -41,28 +40,6 @@ def _bytes(text: str, where: str) -> int:
         raise ValueError(f"{where} {text}: write a number and its unit, such as 8GB, 500MB or 2GiB.")
     number, unit, binary = found.groups()
     return int(float(number) * (BINARY_UNITS if binary else UNITS)[unit.upper()])
-
-
-def _memory_limits() -> Iterator[int]:
-    """Yield the memory of the machine, and the limits of the groups (containers, jobs) that this process is in."""
-    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
-        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for line in _lines(OWN_CGROUPS):
-        _, controllers, group = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
-        place = top / group.lstrip("/")
-        for folder in (place, *place.parents):
-            if folder.is_relative_to(top):
-                yield from (int(limit) for limit in _lines(folder / name) if limit.isdigit())
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text().split("\n")[:-1]
-    except OSError:
-        return []
 
 
 def fitting_settings(
@@ -105,10 +82,7 @@ def streaming_sentence(config: RunConfig, memory: int) -> str | None:
     if size <= memory:
         return None
     return (
-        f"{shape.samples:,} images of {config.crop} × {config.crop} pixels would take {_text(size)} when decoded, more "
-        f"than the limit of {_text(memory)} (--memory, ${VARIABLE}): they are read from their files in every epoch."
+        f"{shape.samples:,} images of {config.crop} × {config.crop} pixels would take {size_text(size)} when decoded, "
+        f"more than the limit of {size_text(memory)} (--memory, ${VARIABLE}): they are read from their files in every "
+        "epoch."
     )
-
-
-def _text(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

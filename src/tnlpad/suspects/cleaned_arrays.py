@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.array_files import ArrayFile
 from tnlpad.atomic_files import replacing
-from tnlpad.data.own.arrays import CLASS_NAMES, COLUMNS, IDS, SPLITS, Arrays, Keys, array_key, keys_by_part, load_npz
+from tnlpad.data.own.arrays import CLASS_NAMES, COLUMNS, IDS, SPLITS, Arrays, Keys, array_key, keys_by_part
 from tnlpad.data.own.dataset import PARTS, Part
 from tnlpad.suspects.clean import Cleaned
 from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source
@@ -22,7 +23,7 @@ def write_npz(out: Path, source: Source, kept: Sequence[Cleaned], used: Sequence
     Arrays with a row per sample follow the samples; others stay as they are. The original labels are added and, to data
     that are not divided into parts, ids and parts.
     """
-    arrays = load_npz(source.path)
+    arrays = ArrayFile(source.path, kinds=None)
     pieces = keys_by_part(arrays, source.options.label)
     rows = CleanedRows(source, kept, used, by_part=None not in pieces)
     staying = {part: list(rows.staying(range(len(arrays[keys.content])), part)) for part, keys in pieces.items()}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.array_files import ArrayFile, read_array
 from tnlpad.data.files import readable_as
 from tnlpad.data.own.arrays import CLASS_NAMES, CONTENT, IDS, LABELS
 from tnlpad.data.own.columns import FRACTION, ID_COLUMNS, INDEX_COLUMN, PATH_COLUMNS, find_column, label_column, listed
@@ -128,12 +129,10 @@ def _kind(path: Path, allowed: Sequence[str]) -> str:
 
 def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     """Return the arrays of an .npz file by name, or the one of an .npy file."""
-    with readable_as("an array", path, "Save plain numbers or texts with numpy.save; objects are not read."):
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+    way_out = "Save plain numbers or texts with numpy.save; objects are not read."
+    if path.suffix.lower() == ".npz":
+        return ArrayFile(path, way_out=way_out)
+    return {"": read_array(path, way_out=way_out)}
 
 
 def _array(path: Path, arrays: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:

@@ -5,7 +5,6 @@ Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C
 """
 
 import re
-import zipfile
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.data.files import readable_as
+from tnlpad.array_files import ArrayFile
 from tnlpad.data.own.column_kinds import content_of_numbers, wanted_content
 from tnlpad.data.own.columns import listed, require_different
 from tnlpad.data.own.dataset import (
@@ -35,7 +34,6 @@ CONTENT = ("images", "image", "x", "data", "features", "inputs")
 LABELS = ("labels", "label", "y", "targets", "target")
 IDS, SPLITS, CLASS_NAMES = ("ids", "id"), ("split", "splits", "part", "parts"), ("class_names", "classes")
 COLUMNS = ("columns", "feature_names")
-MAX_UNPACKED_BYTES = 1 << 34
 SHAPES = "images are N×H×W, N×H×W×C or N×C×H×W, features N×D"
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -138,7 +136,7 @@ def _eight_bits(array: NDArray[Any], where: Path | str) -> NDArray[np.uint8]:
 
 def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
     """List the samples of an .npz file, those of `train` first."""
-    arrays = load_npz(path)
+    arrays = ArrayFile(path)
     label, labelled = options.label, options.labelled
     pieces = {
         part: _Piece(content=arrays[keys.content], labels=arrays[keys.labels] if keys.labels else None)
@@ -163,28 +161,6 @@ def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
         notes=tuple(f"the samples of {part} have no labels and are left out." for part in pieces if part not in usable),
     )
     return with_gaps_marked(_with_names(listing, arrays, path, options), options)
-
-
-def load_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Load plain arrays; raise DataError for Python objects, and files that unpack to too much."""
-    with readable_as(".npz", path, "Save plain arrays with numpy.savez, texts with .astype(str)."):
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_UNPACKED_BYTES:
-            raise DataError(
-                f"{path} unpacks to {size:,} bytes, more than {MAX_UNPACKED_BYTES:,}. Use image files instead."
-            )
-        with np.load(path, allow_pickle=False) as file:
-            return {name: _plain_array(file, name) for name in file.files}
-
-
-def _plain_array(file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-    try:
-        return file[name]
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise ValueError(f"{name[:80]!r} holds Python objects") from error
-        raise
 
 
 @dataclass(frozen=True, kw_only=True)

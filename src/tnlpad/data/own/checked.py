@@ -20,6 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from tnlpad.array_files import read_array
 from tnlpad.atomic_files import replacing
 from tnlpad.data.files import user_cache
 from tnlpad.data.own.digests import DIGEST_BYTES, NOWHERE, DigestIndex, Digests
@@ -28,6 +29,7 @@ from tnlpad.data.own.selection import Encoded, Selection
 from tnlpad.data.paths import PathList
 from tnlpad.data.pixels import probe
 from tnlpad.data.progress import SILENT, Reporter, in_threads
+from tnlpad.errors import DataError
 from tnlpad.types import Index
 
 TASK = "Checking images"
@@ -123,9 +125,9 @@ def _record_path(source: Path) -> Path:
 
 def _read(path: Path) -> NDArray[np.void] | None:
     try:
-        stored: NDArray[np.void] = np.load(path, mmap_mode="r", allow_pickle=False)
+        stored: NDArray[np.void] = read_array(path, kinds="V", mapped=True)
         os.utime(path)
-    except (OSError, ValueError, EOFError):
+    except (OSError, DataError):
         return None
     return stored if stored.dtype == ROW and stored.ndim == 1 and len(stored) else None
 

@@ -5,7 +5,6 @@ in which most values are numbers is one of numbers, so that a typing error in it
 """
 
 import datetime
-import json
 import math
 import re
 import shlex
@@ -36,6 +35,7 @@ from tnlpad.data.own.columns import (
 from tnlpad.data.own.labels import NULL_TOKENS
 from tnlpad.data.own.mixed import MixedTable
 from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
 
 ColumnKind = Literal["number", "embedding", "category", "text", "date", "different", "constant", "empty", "other"]
 # A column with one of these names is the text also beside columns of numbers …
@@ -255,7 +255,7 @@ def _sources(table: Table, columns: Sequence[str]) -> list[str]:
 
 def _parsed(value: Any) -> Any:
     """Return a list; the text of one, as CSV files have it, is parsed."""
-    return json.loads(value) if isinstance(value, str) else value
+    return parse_json(value) if isinstance(value, str) else value
 
 
 def _is_embedding(values: Any) -> bool:
@@ -268,8 +268,8 @@ def _is_list(value: Any) -> bool:
         if not (text.startswith("[") and text.endswith("]")):
             return False
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
+            value = parse_json(text)
+        except ValueError:
             return False
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "iuf" and len(value) > 0

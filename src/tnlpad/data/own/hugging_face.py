@@ -4,7 +4,6 @@ Read with pyarrow, without the package `datasets`. Images are a column of image 
 folder. Otherwise text, numbers and categories are taken as from any other table.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +25,18 @@ from tnlpad.data.own.dataset import PARTS, Listing, Part, ReadOptions, given_ids
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.selection import Encoded
-from tnlpad.data.own.tables import arrow_columns, is_bytes, joined, parquet_file, parquet_table, validated, values_of
+from tnlpad.data.own.tables import (
+    arrow_columns,
+    is_bytes,
+    joined,
+    parquet_file,
+    parquet_table,
+    require_rows_fit,
+    validated,
+    values_of,
+)
 from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
 
 DICTIONARY, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 MAX_JSON_BYTES = 1 << 26
@@ -257,6 +266,7 @@ def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
     else:
         files = _parquet_files(folder)
         several = len({_part_of(path) for path in files}) > 1
+        require_rows_fit([parquet_file(path).metadata for path in files], folder)
         for path in files:
             yield _part_of(path) if several else None, parquet_table(path)
 
@@ -302,7 +312,7 @@ def _described(table: Any) -> Mapping[str, Any] | None:
     """Return the description of the columns in the table's metadata, if there is one."""
     metadata = (table.schema.metadata or {}).get(b"huggingface")
     try:
-        found = json.loads(metadata)["info"]["features"] if metadata else None
+        found = parse_json(metadata)["info"]["features"] if metadata else None
     except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, dict) else None
@@ -317,7 +327,7 @@ def _file_name(name: Any, where: Path) -> str:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(read_bounded(path, MAX_JSON_BYTES))
+        value = parse_json(read_bounded(path, MAX_JSON_BYTES))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}.") from error
     if not isinstance(value, dict):

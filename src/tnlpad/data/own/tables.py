@@ -19,12 +19,15 @@ from typing import Any, TextIO
 from tnlpad.data.files import readable, readable_as
 from tnlpad.data.own.columns import TextColumn, listed, require_different
 from tnlpad.errors import DataError
+from tnlpad.json_text import parse_json
+from tnlpad.memory import require_memory
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MAX_FIELD_CHARACTERS = 1 << 20
 MAX_WORKBOOK_BYTES = 1 << 31  # unpacked
+ROW_BYTES, CELL_BYTES = 200, 8  # of memory that a row of a table and each of its values take at least
 Rows = Iterator[tuple[int, list[str]]]  # each with the number of its last line
 
 
@@ -155,9 +158,9 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _record(line: str, number: int, path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
+        record = parse_json(line)
+    except ValueError as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise DataError(
             f"{path}, line {number}: this is not JSON ({reason}). Write one JSON object per line."
         ) from error
@@ -262,7 +265,22 @@ def parquet_file(path: Path) -> Any:
 def parquet_table(path: Path) -> Any:
     """Read a Parquet file as an Arrow table."""
     with readable_as("Parquet", path):
-        return validated(parquet_file(path).read(), path)
+        file = parquet_file(path)
+        require_rows_fit([file.metadata], path)
+        return validated(file.read(), path)
+
+
+def require_rows_fit(files: Sequence[Any], where: Path) -> None:
+    """Raise DataError if the rows of Parquet files, which may be packed a thousand times, do not fit into memory.
+
+    Args:
+        files: Metadata of the files.
+        where: Their folder, or the only file.
+    """
+    groups = (each.row_group(number) for each in files for number in range(each.num_row_groups))
+    content, rows = sum(group.total_byte_size for group in groups), sum(each.num_rows for each in files)
+    needed = content + sum(each.num_rows * (ROW_BYTES + CELL_BYTES * each.num_columns) for each in files)
+    require_memory(needed, f"{where} has {rows:,} rows. It", "Use a part of it, or a machine with more memory.")
 
 
 def validated(table: Any, path: Path) -> Any:

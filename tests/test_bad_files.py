@@ -1,0 +1,226 @@
+"""Damaged and hostile files are errors that name the file, whatever the libraries that read them raise."""
+
+import json
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.trained import asked
+from tests.synthetic_runs import write_run
+from tnlpad.array_files import ArrayFile, read_array
+from tnlpad.data.own import open_dataset
+from tnlpad.errors import DataError, LabelFileError, MatrixFileError
+from tnlpad.json_text import MAX_DEPTH, parse_json
+from tnlpad.noise.files import read_label_file, read_matrix
+from tnlpad.paper.cells import Experiment
+from tnlpad.records.archive import archive, finished_records, write_archived
+
+BRACKETS = "[" * 100_000
+
+
+def npz(path, members):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+def npy(array):
+    """Return the bytes of an .npy file."""
+    import io
+
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def claiming(shape, dtype="<f8"):
+    """Return the header of an array of this shape, and none of its values."""
+    return npy(np.zeros(0)).replace(b"(0,)", str(shape).encode())[:128].replace(b"<f8", dtype.encode())
+
+
+BEYOND = np.array([0x110000, 0xD800], "<u4").view("<U1")
+IMAGES = npy(np.zeros((20, 8, 8), np.uint8))
+LABELS = npy(np.arange(20) % 2)
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"images.npy": IMAGES, "labels": b"0 1 0 1"}, "labels"),  # a file, no array
+        ({"images.npy": IMAGES, "labels.npy": b"0 1 0 1"}, "'labels'"),
+        ({"images.npy": b"words", "labels.npy": LABELS}, "'images'"),
+        (
+            {"images.npy": IMAGES, "labels.npy": npy(np.zeros(20, "m8[s]"))},
+            "'labels' holds values of the type timedelta",
+        ),
+        (
+            {"images.npy": npy(np.zeros((20, 3), "M8[D]")), "labels.npy": LABELS},
+            "'images' holds values of the type date",
+        ),
+        ({"images.npy": IMAGES, "labels.npy": npy(np.resize(BEYOND, 20))}, "'labels' .*Unicode"),
+        ({"images.npy": IMAGES, "labels.npy": npy(np.resize(BEYOND[1:], 20))}, "'labels' .*Unicode"),
+        ({"images.npy": IMAGES, "labels.npy": npy(np.zeros(20, [("a", "i4")]))}, "'labels' holds values of the type"),
+        (
+            {"images.npy": claiming((10**6, 10**6)), "labels.npy": LABELS},
+            r"'images' claims the shape \(1000000, 1000000\)",
+        ),
+        ({"images.npy": claiming((-1, 3)), "labels.npy": LABELS}, "'images'"),
+        ({"images.npy": b"\x93NUMPY\x01\0v\0{'descr': (((", "labels.npy": LABELS}, "'images'"),
+        ({"images.npy": b"\x93NUMPY\x07\0v\0", "labels.npy": LABELS}, "'images'"),
+        ({"images.npy": IMAGES, "labels.npy": npy(np.zeros(20, "U1")).replace(b"<U1", b"<U0")}, "'labels'"),
+    ],
+)
+def test_arrays_that_cannot_be_used(tmp_path, members, reason):
+    path = npz(tmp_path / "x.npz", members)
+    with pytest.raises(DataError, match=rf"x\.npz.*{reason}"):
+        open_dataset(path)
+    assert asked("check", path).exit_code == 3
+
+
+def test_only_the_arrays_that_are_used_are_loaded(tmp_path):
+    unused = {"notes.txt": b"words", "damaged.npy": b"\x93NUMPY", "huge.npy": claiming((10**9, 10**9))}
+    path = npz(tmp_path / "x.npz", {"images.npy": IMAGES, "labels.npy": LABELS, **unused})
+    assert len(open_dataset(path).ids) == 20
+    arrays = ArrayFile(path)
+    assert {*arrays} == {"images", "labels", "damaged", "huge"}
+    assert arrays["labels"] is arrays["labels"]
+    with pytest.raises(KeyError):
+        arrays["absent"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (claiming((10**6, 10**6)), "claims the shape"),
+        (b"\x93NUMPY\x01\0v\0{'descr': (((", r"x\.npy"),
+        (npy(np.zeros((2, 2), "m8[s]")), "holds values of the type timedelta"),
+        (npy(np.zeros((2, 2), "U3")), "holds values of the type"),
+        (npy(np.zeros((2, 2)))[:-1], "claims the shape"),
+        (b"", r"x\.npy"),
+    ],
+)
+def test_matrices_that_cannot_be_used(tmp_path, content, reason):
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(MatrixFileError, match=reason):
+        read_matrix(tmp_path / "x.npy", 2)
+    with pytest.raises(DataError, match=r"x\.npy"):
+        read_array(tmp_path / "x.npy", "iuf", mapped=True)
+
+
+@pytest.mark.parametrize("name", ["format", "seed"])
+@pytest.mark.parametrize("value", [np.inf, np.nan, "words"])
+def test_label_files_with_endless_numbers(tmp_path, name, value):
+    from tnlpad.noise import files
+
+    arrays = {
+        "format": 1,
+        "seed": 1,
+        "dataset": "d",
+        "noise": "n",
+        "protocol": "paper",
+        "inputs": "",
+        "legacy_stream": False,
+        "labels": [0, 1],
+        "clean_labels": [0, 1],
+        "transition": np.eye(2),
+    }
+    arrays = {key: np.asarray(each) for key, each in (arrays | {name: value}).items()}
+    np.savez(tmp_path / "x.npz", checksum=files._checksum(arrays), **arrays)
+    with pytest.raises(LabelFileError, match=r"x\.npz"):
+        read_label_file(tmp_path / "x.npz")
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.memory.memory_limits", lambda: [10_000_000])
+    np.savez_compressed(tmp_path / "x.npz", images=np.zeros((100_000, 8, 8), np.uint8), labels=np.zeros(100_000, int))
+    assert (tmp_path / "x.npz").stat().st_size < 20_000
+    with pytest.raises(DataError, match=r"x\.npz takes at least 12\.8 MB of memory.* has 10\.0 MB"):
+        open_dataset(tmp_path / "x.npz")
+    np.save(tmp_path / "x.npy", np.zeros((1000, 1000)))
+    with pytest.raises(MatrixFileError, match=r"takes at least 16\.0 MB"):
+        read_matrix(tmp_path / "x.npy", 1000)
+    assert read_array(tmp_path / "x.npy", mapped=True).shape == (1000, 1000)
+
+
+# JSON
+
+
+def test_nested_texts():
+    for depth, text in ((MAX_DEPTH, "[]"), (MAX_DEPTH, '{"a":[]}')):
+        brackets = text.count("[") + text.count("{")
+        nested = text
+        for _ in range(depth - brackets):
+            nested = f"[{nested}]"
+        assert parse_json(nested) is not None
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(f"[{nested}]")
+    texts = json.dumps(["[{" * 1000, '"[\\"{', *[[k] for k in range(1000)]])  # brackets in texts are none
+    assert len(parse_json(texts)) == 1002
+    assert parse_json(json.dumps({"σ": [1]}).encode("utf-16")) == {"σ": [1]}
+    assert np.isnan(parse_json("NaN"))
+    with pytest.raises(ValueError, match="NaN is not a JSON number"):
+        parse_json("[NaN]", finite=True)
+
+
+@pytest.mark.parametrize(
+    "content", [BRACKETS, '{"a":' * 100_000, BRACKETS + "]" * 100_000, '"' + BRACKETS, "\ufeff", "\ud800"]
+)
+def test_json_that_cannot_be_parsed(content):
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_json(content.encode(errors="surrogatepass"))
+
+
+def test_brackets_as_a_configuration(tmp_path):
+    (tmp_path / "config.json").write_text(BRACKETS)
+    result = asked("train", "digits", "--config", tmp_path / "config.json")
+    assert (result.exit_code, "nested too deeply" in result.stderr) == (2, True)
+
+
+def test_brackets_as_a_hugging_face_dataset(tmp_path):
+    (tmp_path / "state.json").write_text(BRACKETS)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(DataError, match=r"state\.json.*nested too deeply"):
+        open_dataset(tmp_path)
+
+
+def test_a_record_of_brackets_does_not_stop_a_report(tmp_path):
+    for seed in (1, 2):
+        folder = write_run(
+            tmp_path / "runs", Experiment(dataset="digits", noise="symmetric:0.4", method="tnlpad"), seed
+        )
+        (tmp_path / "results").mkdir(exist_ok=True)
+        write_archived(archive(folder), tmp_path / "results")
+    first, second = sorted((tmp_path / "results").iterdir())
+    first.write_text(BRACKETS)
+    deep = json.loads(second.read_text())
+    problems = []
+    assert [record.source for record in finished_records([tmp_path / "results"], problems.append)] == [second]
+    assert ["nested too deeply" in problem.reason for problem in problems] == [True]
+    for curve in ("x", {"a": 1}, [None], [1e999], [True]):
+        deep["curves"]["train_loss"] = curve
+        second.write_text(json.dumps(deep).replace("Infinity", "1e999"))
+        (record,) = finished_records([second], problems.append)
+        with pytest.raises(Exception, match=r"is damaged \(.*train_loss is not a list"):
+            _ = record.curves
+
+
+# Parquet
+
+
+def test_rows_that_do_not_fit_into_memory_are_refused_with_numbers(tmp_path, monkeypatch):
+    rows = 2_000_000
+    table = pa.table(
+        {
+            "x": pa.array(np.zeros(rows, np.float32)),
+            "label": pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), ["a"]).cast(pa.string()),
+        }
+    )
+    pq.write_table(table, tmp_path / "x.parquet", compression="zstd")
+    assert (tmp_path / "x.parquet").stat().st_size < 100_000
+    monkeypatch.setattr("tnlpad.memory.memory_limits", lambda: [100_000_000])
+    with pytest.raises(DataError, match=r"x\.parquet has 2,000,000 rows.*of memory.* has 100\.0 MB"):
+        open_dataset(tmp_path / "x.parquet")
