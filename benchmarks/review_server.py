@@ -48,13 +48,14 @@ def write_run(folder: Path, kind: str, samples: int) -> None:
     folder.mkdir(parents=True)
     config = {"dataset": "made-up", "noise": "none", "method": "standard", "network": "mlp"}
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "summary.json").write_text(json.dumps({"run_id": folder.name}))
+    (folder / "summary.json").write_text(json.dumps({"run_id": folder.name, "chosen": {"validation_accuracy": 0.9}}))
     probabilities = odds / odds.sum(1, keepdims=True)
     write_scores(
         folder,
         SampleScores(columns=columns, probabilities=probabilities, class_names=names, views=("w",), facts=facts),
     )
     about = {"kind": kind, "images": None, "label_column": None, "class_names": list(names), "fingerprint": ""}
+    about["normalisation"] = {"mean": [0.0], "std": [1.0]}
     data = folder.parent / "photos"
     ids = [f"{names[label]}/{row:08d}.jpg" for row, label in enumerate(given)]
     paths: list[str | None] = [str(data / name) for name in ids]

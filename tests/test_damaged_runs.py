@@ -203,6 +203,7 @@ MANGLED = {
     "a configuration without a network": (in_json("config.json", lambda config: config.pop("network")), "network"),
     "an unknown method": (in_json("config.json", lambda config: config.update(method="magic")), "magic"),
     "a method that is a list": (in_json("config.json", lambda config: config.update(method=["tnlpad"])), "method is"),
+    "networks without end": (in_json("config.json", lambda config: config.update(folds=10**12)), "networks, and the"),
     "options that are a list": (in_json("config.json", lambda config: config.update(options=[])), "options is"),
     "data of another kind": (in_json("config.json", lambda config: config.update(data=3)), r"config\.json.*data"),
     "a summary without an epoch": (in_json("summary.json", lambda summary: summary.pop("chosen")), "chosen is missing"),

@@ -296,7 +296,8 @@ def _run(folder: Path, kind: str) -> None:
 
 def _read_run(folder: Path) -> None:
     import tnlpad
-    from tnlpad.records.store import RunFolder, finished_summary
+    from tnlpad.records.store import RunFolder
+    from tnlpad.records.summaries import finished_summary
 
     (place,) = folder.iterdir()
     run = RunFolder(place)

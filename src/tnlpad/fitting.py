@@ -233,7 +233,7 @@ def load(run: str | PathLike[str]) -> "Result":
     try:
         ranked = rank_run(folder)
         return _result(ranked, ranked.about.get("label_column"))
-    except RecordError as error:
+    except (RecordError, ValueError) as error:  # a ValueError is about the weights of a backbone
         raise DataError(str(error)) from error
 
 

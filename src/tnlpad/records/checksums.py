@@ -22,7 +22,7 @@ ARTEFACTS = (
     *("data.json", "samples.parquet", "decided.csv", "encoder/*", "projection/*"),
 )
 FORMAT_KEY, KEY = "format", "sha256"
-_verified: set[tuple[str, int, int, int, str]] = set()  # files of this process, as they were when they were checked
+_verified: set[tuple[str | int, ...]] = set()  # files, as they were when this process checked them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def sha256_of(path: Path) -> str:
 def is_intact(path: Path, expected: tuple[str, ...]) -> bool:
     """Return whether a file has one of these checksums; computed once per process unless the file changes."""
     status = os.stat(path)
-    state = (os.path.abspath(path), status.st_ino, status.st_size, status.st_mtime_ns)
+    state = (os.path.abspath(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if any((*state, digest) in _verified for digest in expected):
         return True
     found = sha256_of(path)

@@ -101,9 +101,12 @@ def load_shipped(folder: RunFolder) -> Shipped:
         )
     try:
         state = load_file(folder.artefact(folder.model_file.name) or folder.model_file)
+        count = (config.folds or 1) * (config.repeats or 1)
+        if count > len(state):
+            raise damaged(folder.config_file, f"{count:,} networks, and the file of weights has {len(state):,} tensors")
         networks = [
             METHODS[config.method].shipped(lambda _: build_network(config, inputs, len(class_names)))
-            for _ in range((config.folds or 1) * (config.repeats or 1))
+            for _ in range(count)
         ]
         network = networks[0] if config.folds is None else Ensemble(networks, config.folds)
         network.load_state_dict(state)
