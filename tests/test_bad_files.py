@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.trained import asked
+from tests.cli.trained import asked, hugging_face
 from tests.synthetic_runs import write_run
 from tnlpad.array_files import ArrayFile, read_array
+from tnlpad.data.files import read_bounded
 from tnlpad.data.own import open_dataset
 from tnlpad.errors import DataError, LabelFileError, MatrixFileError
 from tnlpad.json_text import MAX_DEPTH, parse_json
@@ -185,6 +186,21 @@ def test_brackets_as_a_hugging_face_dataset(tmp_path):
     (tmp_path / "dataset_info.json").write_text("{}")
     with pytest.raises(DataError, match=r"state\.json.*nested too deeply"):
         open_dataset(tmp_path)
+
+
+def test_halves_of_surrogate_pairs_in_class_names(tmp_path):
+    folder = hugging_face(tmp_path / "data", [0, 1] * 10)
+    info = {"features": {"label": {"names": ["ant", "\ud800"], "_type": "ClassLabel"}}}
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    assert open_dataset(folder).class_names == ("ant", "?")
+
+
+def test_a_limit_takes_no_memory(tmp_path):
+    (tmp_path / "x").write_bytes(b"12345")
+    assert read_bounded(tmp_path / "x", 1 << 50) == b"12345"
+    assert read_bounded(tmp_path / "x", 5) == b"12345"
+    with pytest.raises(DataError, match="more than 4 bytes"):
+        read_bounded(tmp_path / "x", 4)
 
 
 def test_a_record_of_brackets_does_not_stop_a_report(tmp_path):

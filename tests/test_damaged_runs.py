@@ -85,6 +85,14 @@ def test_no_bit_of_the_summary_changes_unnoticed(run):
     assert refused > 150
 
 
+def test_a_report_skips_a_run_whose_epochs_are_damaged(run):
+    flip(run / "epochs.jsonl", 8 * 40 + 1)
+    (run / "data.json").unlink()  # own data are skipped anyway
+    problems = []
+    assert finished_records([run], problems.append) == []
+    assert ["epochs.jsonl is damaged" in str(problem) for problem in problems] == [True]
+
+
 def test_a_foreign_artefact_is_refused(run):
     (run / "decided.csv").write_text("id,label\n0,x\n")
     with pytest.raises(tnlpad.DataError, match=r"decided\.csv is not of this run.*Remove it"):
@@ -167,6 +175,10 @@ MANGLED = {
         for name in ("path", "kind", "fingerprint", "class_names", "normalisation")
     },
     "a kind": (in_json("data.json", lambda about: about.update(kind="sounds")), r"data\.json.*kind is 'sounds'"),
+    "a class that is no text": (
+        in_json("data.json", lambda about: about.update(class_names=["x", "\ud800"])),
+        "class_names is a list",
+    ),
     "class names": (in_json("data.json", lambda about: about.update(class_names=[1, 2])), "class_names is a list"),
     "columns": (in_json("data.json", lambda about: about.update(columns="abc")), "columns is 'abc'"),
     "no deviation": (in_json("data.json", lambda about: about["normalisation"].update(std=[0.0])), "normalisation"),

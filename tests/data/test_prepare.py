@@ -12,7 +12,7 @@ from tests.data.small_data import Recorder
 from tests.data.storages import write_shard
 from tests.data.test_stream import MEAN, STD, images_of, trained
 from tnlpad.data.prepare import prepare_images
-from tnlpad.data.prepared import MANIFEST, open_prepared
+from tnlpad.data.prepared import MANIFEST, NAMES, open_prepared
 from tnlpad.data.shards import open_shards
 from tnlpad.data.storage import ChosenImages, FileImages, places_of
 from tnlpad.data.stream import StreamImages
@@ -157,6 +157,15 @@ def test_damage_is_named_when_the_folder_is_opened(folder, names, tmp_path, dama
     damage(tmp_path)
     with pytest.raises(DataError, match=words):
         open_prepared(tmp_path)
+
+
+@pytest.mark.parametrize("change", [lambda lines: lines[:-1], lambda lines: [*lines, b"more.png\n"]])
+def test_more_or_fewer_names_than_images_are_refused(folder, names, tmp_path, change):
+    prepare(names, Files(folder, names), tmp_path)
+    lines = (tmp_path / NAMES).read_bytes().splitlines(keepends=True)
+    (tmp_path / NAMES).write_bytes(b"".join(change(lines)))
+    with pytest.raises(DataError, match=rf"{NAMES} does not name {len(names)} images"):
+        list(open_prepared(tmp_path).names())
 
 
 def test_checksums_find_changed_pixels(folder, names, tmp_path):

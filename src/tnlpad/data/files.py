@@ -69,11 +69,15 @@ def open_content(path: Path) -> BinaryIO:
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
     """Read a whole file; raise DataError instead of reading more than `max_bytes`."""
+    blocks: list[bytes] = []
+    left = max_bytes + 1
     with readable(path), open_content(path) as stream:
-        content = stream.read(max_bytes + 1)
-    if len(content) > max_bytes:
+        while block := stream.read(min(left, BLOCK_BYTES)):  # a read of the limit would take its memory at once
+            blocks.append(block)
+            left -= len(block)
+    if left <= 0:
         raise DataError(f"{path} holds more than {max_bytes:,} bytes, the most that the published file can hold.")
-    return content
+    return b"".join(blocks)
 
 
 def read_lines(path: Path) -> list[str]:

@@ -143,8 +143,14 @@ class PreparedImages:
         return self.manifest.images
 
     def names(self) -> Iterator[bytes]:
-        """Yield the names of the images in order."""
-        return byte_lines(self.folder / NAMES, MAX_NAMES_BYTES)
+        """Yield the names of the images in order; raise DataError if there are more or fewer names than images."""
+        count = 0
+        for count, name in enumerate(byte_lines(self.folder / NAMES, MAX_NAMES_BYTES), 1):
+            if count > len(self):
+                break
+            yield name
+        if count != len(self):
+            raise DataError(f"{self.folder / NAMES} does not name {len(self):,} images. {ADVICE}")
 
     def digests(self) -> NDArray[np.uint8]:
         """Return the SHA-256 of every encoded image, 32 bytes in a row."""

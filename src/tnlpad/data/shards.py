@@ -266,7 +266,7 @@ def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     except ValueError as error:
         raise DataError(f"{path}, member {member.name!r:.120} is no label ({error}).") from error
     values = [fields[key] for key in LABEL_KEYS if key in fields] if isinstance(fields, dict) else []
-    return str(values[0]).encode() if values else b""
+    return str(values[0]).encode(errors="replace") if values else b""
 
 
 def keep_index(folder: Path, index: ShardIndex) -> bool:

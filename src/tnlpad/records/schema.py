@@ -54,7 +54,12 @@ def fits(value: Any, kind: Any) -> bool:
         return isinstance(value, dict) and all(fits(each, parts[1]) for each in value.values())
     if kind in (int, float):
         return isinstance(value, int | kind) and not isinstance(value, bool) and abs(value) < LIMITS[kind]
-    return isinstance(value, kind)
+    return isinstance(value, kind) and (kind is not str or _is_unicode(value))
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be written: JSON can have halves of surrogate pairs."""
+    return not any("\ud800" <= character <= "\udfff" for character in text) if not text.isascii() else True
 
 
 def shown(value: Any) -> str:

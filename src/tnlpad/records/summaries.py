@@ -58,6 +58,7 @@ def finished_summary(folder: RunFolder) -> Record:
             f"{folder.path} is damaged: it has a summary, but {missing}. Restore the files, or remove the folder to "
             "start again."
         )
+    folder.artefact(folder.epochs_file.name)  # raises if it is damaged
     return summary
 
 

@@ -32,6 +32,7 @@ from tnlpad.data.own.tables import (
     parquet_file,
     parquet_table,
     require_rows_fit,
+    valid_text,
     validated,
     values_of,
 )
@@ -248,7 +249,7 @@ def class_names_of(features: Mapping[str, Any], label: str | None) -> tuple[str,
     names = described.get("names") if isinstance(described, dict) else None
     if isinstance(names, dict):  # as some versions write it: {"class_label": {"names": {"0": "cat"}}}
         names = list(names.values())
-    return tuple(str(name) for name in names) if isinstance(names, list) and names else None
+    return tuple(valid_text(str(name)) for name in names) if isinstance(names, list) and names else None
 
 
 def _label(value: Any, names: tuple[str, ...] | None, where: Path) -> Label | None:

@@ -169,7 +169,7 @@ def _record(line: str, number: int, path: Path) -> dict[str, Any]:
             f"{path}, line {number}: this is a JSON {type(record).__name__}, not an object. Write one JSON object per "
             'line, such as {"text": …, "label": …}.'
         )
-    named = {_valid(name).strip(): value for name, value in record.items()}
+    named = {valid_text(name).strip(): value for name, value in record.items()}
     if len(named) < len(record):
         raise DataError(f"{path}, line {number}: two fields have the same name. Rename one.")
     return named
@@ -180,10 +180,10 @@ def _add_record(record: dict[str, Any], columns: dict[str, list[Any]], lines: li
     for name, value in record.items():
         column = columns.setdefault(name, TextColumn(lines))
         column += [None] * (len(lines) - len(column))
-        column.append(_valid(value) if isinstance(value, str) else value)
+        column.append(valid_text(value) if isinstance(value, str) else value)
 
 
-def _valid(text: str) -> str:
+def valid_text(text: str) -> str:
     """Replace halves of surrogate pairs, which JSON can have and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()
 
