@@ -63,6 +63,7 @@ def step_of(method: str, network: str, device: str) -> Callable[[], None]:
         epochs=CLOCK.epochs,
         noise_rate=0.4,
         generator=generator,
+        working_dtype=torch.bfloat16 if device == "cuda" and network != "lenet" else None,
     )
     entry = METHODS[method]
     built = entry.build(entry.config(), setup)

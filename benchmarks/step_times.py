@@ -1,11 +1,11 @@
 """Write src/tnlpad/grid/step_times.json, from which `tnlpad reproduce` estimates how long runs take.
 
-Steps come from the records `steps-DEVICE.json`. A device without one uses its single measured step, that of ResNet-18
-in `optimizer_step-DEVICE.json`, scaled by the multiply-adds of the other networks, but to no less than a tenth: other
-costs limit small networks. The step time on a shared GPU comes from the packed runs in `training*-DEVICE.json`: the
-images per second of all of them together. The cost of a method comes from `methods-DEVICE.json`, or else from its
-number of networks. The cost of a semi-supervised method follows from its passes. The speed of decoding photographs
-comes from `loader-cpu.json`.
+Steps come from the records `steps-DEVICE.json` or `networks-DEVICE.json`. For what they lack, the single step in
+`optimizer_step-DEVICE.json`, that of ResNet-18, is scaled by the multiply-adds of the other networks, but to no less
+than a tenth: other costs limit small networks. The step time on a shared GPU comes from the packed runs in
+`networks-DEVICE.json` and `training*-DEVICE.json`: the images per second of all of them together. The cost of a method
+comes from `methods-DEVICE.json`, or else from its number of networks. The cost of a semi-supervised method follows from
+its passes. The speed of decoding photographs comes from `loader-cpu.json`.
 
     python -m benchmarks.step_times
 """
@@ -57,7 +57,20 @@ def shared(device: str, costs: dict[str, float]) -> list[dict[str, Any]]:
             for count, measured in counts.items():
                 step_ms = 1000 * config.batch_size / measured["images_per_second"] / costs[method]
                 sharing.append(step | {"at_once": int(count), "step_ms": step_ms})
-    return sharing
+    return of_networks(device) + sharing  # of two times for one step, the later one is used
+
+
+def of_networks(device: str) -> list[dict[str, Any]]:
+    """Return the measured steps of networks as of plain training, alone and packed."""
+    found, steps = record("networks", device), []
+    for measured in (found or {"networks": {}})["networks"].values():
+        step = {name: measured[name] for name in ("network", "channels", "side", "batch", "classes")}
+        steps.append(step | {"at_once": 1, "step_ms": measured["step_ms"]["standard"]})
+        for count, packed in measured["packed"].items():
+            tnlpad_ms = 1000 * step["batch"] / packed["images_per_second"]
+            of_standard = tnlpad_ms / measured["tnlpad_over_standard"]["median"]
+            steps.append(step | {"at_once": int(count), "step_ms": of_standard})
+    return steps
 
 
 def times(device: str) -> dict[str, Any]:
@@ -70,8 +83,9 @@ def times(device: str) -> dict[str, Any]:
     if measured:
         words = ["measured"]
     else:
-        known = sorted({source["network"], *(step["network"] for step in sharing)})
-        words = [f"{' and '.join(known)} measured, others scaled by their multiply-adds"]
+        known = {source["network"], *(step["network"] for step in sharing)}
+        others = {each["network"] for each in recipes()} - known
+        words = [f"measured, {' and '.join(sorted(others))} scaled by multiply-adds" if others else "measured"]
     words += [] if methods else ["methods by their number of networks"]
     words.append("semi-supervised ones by their passes, larger batches in proportion")
     alone = with_larger_batches(measured["steps"] if measured else scaled(source))

@@ -46,9 +46,13 @@ LARGE = 100_000_000  # images
 GPUS = (1, 8, 64)
 
 
-def page(text: str, ranks: Mapping[str, Any], million: Mapping[str, Any]) -> str:
+def page(text: str, ranks: Mapping[str, Any], on_gpu: Mapping[str, Any], million: Mapping[str, Any]) -> str:
     """Return the page with the parts between marks replaced."""
-    parts = {"ranks": measured(ranks), "million": streamed(million), "estimates": estimates(million)}
+    parts = {
+        "ranks": f"{measured(ranks)}\n\n{shared(on_gpu)}",
+        "million": streamed(million),
+        "estimates": estimates(million),
+    }
     for name, content in parts.items():
         begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
         before, _, rest = text.partition(begin)
@@ -66,17 +70,26 @@ def measured(record: Mapping[str, Any]) -> str:
         "one thread. Overhead is everything except forward, backward and communication: loading, the loss, and the "
         "update of σ and γ."
     )
-    rows = [
-        [
-            name,
-            f"{each['images_per_second']:.1f}",
-            f"{each['speed']:.2f}",
-            f"{each['communication']:.1%}",
-            f"{each['overhead']:.1%}",
-        ]
-        for name, each in record["variants"].items()
-    ]
-    return _paragraph(text) + "\n\n" + _table(["", "images per second", "speed", "communication", "overhead"], rows)
+    return _paragraph(text) + "\n\n" + _phases(record)
+
+
+def shared(record: Mapping[str, Any]) -> str:
+    """Describe what it measured on one GPU, which both ranks use."""
+    text = (
+        f"The same on one {record['machine']}, in bfloat16 ([record](../benchmarks/records/scaling-cuda.json), made by "
+        "`python -m benchmarks.scaling --device cuda`). Two ranks share the GPU and exchange everything through the "
+        "memory of the host, since NCCL takes one rank per GPU: this shows the overhead, and is no way to train. The "
+        "kernels are launched one by one, as on several GPUs. One process replays a captured step instead."
+    )
+    return _paragraph(text) + "\n\n" + _phases(record)
+
+
+def _phases(record: Mapping[str, Any]) -> str:
+    rows = []
+    for name, each in record["variants"].items():
+        speeds = [f"{each['images_per_second']:,.1f}", f"{each['speed']:.2f}"]
+        rows.append([name, *speeds, f"{each['communication']:.1%}", f"{each['overhead']:.1%}"])
+    return _table(["", "images per second", "speed", "communication", "overhead"], rows)
 
 
 def streamed(record: Mapping[str, Any]) -> str:
@@ -247,7 +260,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def records() -> list[dict[str, Any]]:
     """Read the records that the page shows."""
-    return [json.loads((RECORDS / name).read_text()) for name in ("scaling-cpu.json", "million-images-cpu.json")]
+    names = ("scaling-cpu", "scaling-cuda", "million-images-cpu")
+    return [json.loads((RECORDS / f"{name}.json").read_text()) for name in names]
 
 
 def main() -> None:

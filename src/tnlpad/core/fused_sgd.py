@@ -29,8 +29,9 @@ MOST_CAPTURED = 32  # updates in one graph
 
 @triton.jit
 def _pointer(addresses, index, TYPE: tl.constexpr, ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
+    # Four elements at a time, whatever their type: then all values have one layout, and sums one order.
     pointer = tl.load(addresses + index).to(tl.pointer_type(TYPE))
-    return tl.multiple_of(pointer, 16) if ALIGNED else pointer
+    return tl.multiple_of(pointer, 4 * TYPE.primitive_bitwidth // 8) if ALIGNED else pointer
 
 
 @triton.jit

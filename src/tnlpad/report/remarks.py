@@ -52,9 +52,16 @@ class Outside:
         text = (
             f"{place}{variant}: {spread_text(self.group.chosen)} (n {self.group.chosen.n}), the paper has "
             f"{spread_text(cell.published)} (n {cell.published.n}). Difference {signed(comparison.difference)}, two "
-            f"standard errors {comparison.bound:.2f}."
+            f"standard errors {comparison.bound:.2f}. {self._without_choice(cell.published.mean)}"
         )
         return text if self.remark is None else f"{text} {self.remark.text} ({self.remark.date.isoformat()})"
+
+    def _without_choice(self, published: float) -> str:
+        """Say how much depends on the choice of the epoch."""
+        first, last = self.group.epochs
+        chosen = f"epoch {first} was chosen" if first == last else f"epochs {first} to {last} were chosen"
+        at_last = self.group.last.mean - published
+        return f"Here {chosen}; the last epoch has {self.group.last.mean:.2f} ({signed(at_last)})."
 
 
 def read_remarks(folder: Path) -> dict[str, Remark]:
