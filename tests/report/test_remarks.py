@@ -29,7 +29,8 @@ def test_a_cell_outside_has_a_sentence_and_its_remark(table):
     # By hand: 2·√(0.01²/3 + 0.07²/5) = 0.0637.
     assert each.sentence == (
         "TNLPAD, MNIST, symmetric 20\xa0%: 95.02 ± 0.01 (n 3), the paper has 99.02 ± 0.07 (n 5). Difference −4.00, two "
-        "standard errors 0.06. The runs are short. (2026-01-31)"
+        "standard errors 0.06. Our runs choose epoch 4; their last epoch has 80.00 (−19.02). The runs are short. "
+        "(2026-01-31)"
     )
 
 

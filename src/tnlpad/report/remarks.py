@@ -59,9 +59,9 @@ class Outside:
     def _without_choice(self, published: float) -> str:
         """Say how much depends on the choice of the epoch."""
         first, last = self.group.epochs
-        chosen = f"epoch {first} was chosen" if first == last else f"epochs {first} to {last} were chosen"
-        at_last = self.group.last.mean - published
-        return f"Here {chosen}; the last epoch has {self.group.last.mean:.2f} ({signed(at_last)})."
+        chosen = f"epoch {first}" if first == last else f"epochs {first} to {last}"
+        at_last = self.group.last.mean
+        return f"Our runs choose {chosen}; their last epoch has {at_last:.2f} ({signed(at_last - published)})."
 
 
 def read_remarks(folder: Path) -> dict[str, Remark]:
