@@ -148,6 +148,34 @@ def test_it_is_for_sgd_with_the_subgradient_update_where_there_is_triton(monkeyp
 # The kernel itself
 
 
+@pytest.mark.skipif(INTERPRETED, reason="interpreted kernels are not compiled")
+def test_sums_have_one_order_for_weights_of_any_dtype():
+    """Compiled for a GPU that need not be there: the values of all variants are laid out alike, and never moved."""
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from tnlpad.core.fused_sgd import _update
+
+    types = dict.fromkeys(("block_tensor", "block_start", "sizes", "narrow_tensors"), "*i32")
+    types |= dict.fromkeys(("sums", "partials", "beta", "lr"), "*fp32")
+    types |= dict.fromkeys(("momentum", "weight_decay", "gamma_lr_scale"), "fp32")
+    types |= {"addresses": "*i64", "gradients": "*i64", "first_block": "i32"}
+    options = {"UPDATE": True, "MOMENTUM": True, "NESTEROV": False, "MAXIMIZE": False, "GLOBAL": True, "ALIGNED": True}
+    options |= {"TENSORS": 22, "TENSORS_PADDED": 32, "BLOCK": 1024}
+
+    def layouts(weights, mixed):
+        constants = options | {"MIXED": mixed}
+        signature = types | {"weights_like": weights} | dict.fromkeys(constants, "constexpr")
+        ordered = {name: signature[name] for name in _update.arg_names}
+        source = ASTSource(fn=_update, signature=ordered, constexprs=constants)
+        code = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4}).asm["ttgir"]
+        assert "convert_layout" not in code
+        return {line for line in code.splitlines() if line.startswith("#blocked")}
+
+    assert layouts("*bf16", mixed=False) == layouts("*bf16", mixed=True) == layouts("*fp32", mixed=False)
+
+
 def on_gpu(test):
     return with_gpu(pytest.mark.gpu(pytest.mark.usefixtures("deterministic")(test)))
 
