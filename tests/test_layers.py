@@ -12,7 +12,17 @@ import tnlpad
 SOURCE = Path(tnlpad.__file__).parent
 
 # Small and without torch, for everyone.
-SHARED = {"types", "errors", "suggestions", "atomic_files", "spreadsheets", "json_text", "array_files", "memory"}
+SHARED = {
+    "types",
+    "errors",
+    "suggestions",
+    "atomic_files",
+    "spreadsheets",
+    "json_text",
+    "array_files",
+    "memory",
+    "schema",
+}
 FOUNDATION = SHARED | {"rng", "core", "networks", "records", "paper", "ranks"}
 PARTS = FOUNDATION | {"noise", "data", "features", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {
@@ -20,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "memory": {"errors"},
     "array_files": {"errors", "memory"},
     "networks": {"suggestions", "json_text"},
-    "records": {"atomic_files", "errors", "json_text", "array_files", "memory"},
+    "records": {"atomic_files", "errors", "json_text", "array_files", "memory", "schema"},
     "noise": {"rng"} | SHARED,
     "data": {"rng", "ranks"} | SHARED,
     "features": SHARED | {"data", "networks", "ranks"},

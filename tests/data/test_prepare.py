@@ -11,6 +11,7 @@ from PIL import Image
 from tests.data.small_data import Recorder
 from tests.data.storages import write_shard
 from tests.data.test_stream import MEAN, STD, images_of, trained
+from tests.edited_runs import edit
 from tnlpad.data.prepare import prepare_images
 from tnlpad.data.prepared import MANIFEST, NAMES, open_prepared
 from tnlpad.data.shards import open_shards
@@ -143,6 +144,10 @@ def test_names_that_a_list_cannot_hold(folder, names, tmp_path, name):
         prepare([name], Files(folder, names), tmp_path)
 
 
+def change(name, value):
+    return lambda folder: edit(folder / MANIFEST, lambda manifest: manifest.update({name: value}))
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -150,6 +155,10 @@ def test_names_that_a_list_cannot_hold(folder, names, tmp_path, name):
         (lambda folder: (folder / "part-00001.bin").unlink(), r"part-00001\.bin cannot be read"),
         (lambda folder: (folder / MANIFEST).write_text("{}"), r"manifest\.json is damaged"),
         (lambda folder: (folder / MANIFEST).write_text("no"), r"manifest\.json is damaged"),
+        (change("images_per_part", "2"), "images_per_part is '2', not a whole number"),
+        (change("images_per_part", 0), r"manifest\.json is damaged"),
+        (change("parts", [{"file": 1}]), "in a part, file is 1"),
+        (change("parts", [1]), "parts is a list"),
     ],
 )
 def test_damage_is_named_when_the_folder_is_opened(folder, names, tmp_path, damage, words):

@@ -76,6 +76,30 @@ def test_a_damaged_index_is_built_again(folder):
     assert reopened(folder).read(0) == b"one"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: {"names_bounds": arrays["names_bounds"].astype(float)},
+        lambda arrays: {"labels_bounds": arrays["labels_bounds"][:, None]},
+        lambda arrays: {"names_bounds": arrays["names_bounds"][::-1]},
+        lambda arrays: {"offset": arrays["offset"][1:]},
+        lambda arrays: {"size": arrays["size"].astype(str)},
+    ],
+)
+def test_an_index_of_other_shapes_is_built_again(folder, change):
+    before = list(open_shards(folder).names())
+    with np.load(folder / INDEX_FILE) as file:
+        arrays = dict(file)
+    np.savez(folder / INDEX_FILE, **arrays | change(arrays))
+    assert list(reopened(folder).names()) == before
+
+
+def test_names_that_are_not_in_utf_8_are_refused(folder):
+    write_shard(folder / "000002.tar", {"\udcff.jpg": b"x"})
+    with pytest.raises(DataError, match=r"000002\.tar: the name of member .* is not in UTF-8"):
+        open_shards(folder)
+
+
 def test_a_folder_without_shards(tmp_path):
     assert open_shards(tmp_path) is None
     assert open_shards(tmp_path / "none") is None

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tnlpad.data.files import BLOCK_BYTES, byte_lines, read_bounded, readable
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
+from tnlpad.schema import Schema, problem
 
 FORMAT = 1
 MANIFEST, NAMES = "manifest.json", "names.txt"
@@ -80,14 +81,28 @@ class Manifest:
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
 
+PART_FIELDS: Schema = {"file": str, "images": int, "bytes": int, "sha256": str}
+MANIFEST_FIELDS: Schema = {
+    **dict.fromkeys(("source", "names_sha256", "fingerprint"), str),
+    **dict.fromkeys(("resize", "images", "images_per_part", "format"), int),
+    "parts": list[dict[str, object]],
+}
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a complete folder; raise DataError if it is damaged or of another version."""
     path = folder / MANIFEST
     content = read_bounded(path, MAX_MANIFEST_BYTES)
     try:
         fields: dict[str, Any] = parse_json(content)
+        if found := problem(fields, MANIFEST_FIELDS):
+            raise ValueError(found)
+        if found := next(filter(None, (problem(part, PART_FIELDS) for part in fields["parts"])), None):
+            raise ValueError(f"in a part, {found}")
         manifest = Manifest(**fields | {"parts": tuple(PreparedPart(**part) for part in fields["parts"])})
-    except (ValueError, TypeError, KeyError) as error:
+        if manifest.images_per_part < 1 or any(part.images < 0 for part in manifest.parts):
+            raise ValueError("numbers of images below zero")
+    except (ValueError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}). {ADVICE}") from error
     if manifest.format != FORMAT:
         raise DataError(f"{path} has format {manifest.format}; this version reads format {FORMAT}. {ADVICE}")

@@ -9,11 +9,11 @@ import hashlib
 import json
 import os
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,13 @@ class ShardContents(Sequence[bytes]):
         return self.images.read(places) if isinstance(places, int) else [self.images.read(each) for each in places]
 
 
+def _encoded(name: str, shard: Path) -> bytes:
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{shard}: the name of member {name!r:.120} is not in UTF-8. Write the shard again.") from error
+
+
 def index_shards(folder: Path, shards: Sequence[str], reporter: Reporter = SILENT) -> ShardIndex:
     """Read the headers of all shards, and the labels of their images."""
     names: list[bytes] = []
@@ -197,7 +204,7 @@ def index_shards(folder: Path, shards: Sequence[str], reporter: Reporter = SILEN
     positions: list[tuple[int, int]] = []
     for number, shard in enumerate(shards):
         for name, offset, size, label in _images(folder / shard):
-            names.append(name.encode())
+            names.append(_encoded(name, folder / shard))
             labels.append(label)
             numbers.append(number)
             positions.append((offset, size))
@@ -286,11 +293,25 @@ def keep_index(folder: Path, index: ShardIndex) -> bool:
     return False
 
 
+def _is_index(arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Return whether arrays have the shapes and types of an index: places in shards, and where each text begins."""
+    texts = [(arrays[name], arrays[f"{name}_bounds"]) for name in ("names", "labels")]
+    places = [arrays[name] for name in ("shard", "offset", "size")]
+    whole = all(each.ndim == 1 and each.dtype.kind in "iu" for each in (*places, *(bounds for _, bounds in texts)))
+    return (
+        whole
+        and len({len(each) for each in places} | {len(bounds) - 1 for _, bounds in texts}) == 1
+        and all((bounds[1:] >= bounds[:-1]).all() and bounds[-1] == text.nbytes for text, bounds in texts)
+    )
+
+
 def _read_index(path: Path, digest: str) -> ShardIndex | None:
     """Return the kept index, or None if there is none for these shards."""
     try:
         arrays = ArrayFile(path)
         if arrays["digest"].tobytes() != digest.encode():
+            return None
+        if not _is_index(arrays):
             return None
         names, labels = (PathList.of(arrays[name].tobytes(), arrays[f"{name}_bounds"]) for name in ("names", "labels"))
         return ShardIndex(

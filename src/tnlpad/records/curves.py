@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tnlpad.records.schema import described, fits, shown
+from tnlpad.schema import described, fits, shown
 
 Curve = tuple[float, ...]
 BrokenCurve = tuple[float | None, ...]  # None in epochs without a value

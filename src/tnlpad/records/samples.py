@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.records.columns import as_array, read_columns
-from tnlpad.records.schema import Optional, Schema, problem
 from tnlpad.records.store import RESTORE, Record, RecordError, RunFolder, damaged, read_json, to_json
+from tnlpad.schema import Optional, Schema, problem
 
 SAMPLES_FILE, DATA_FILE, DECIDED_FILE = "samples.parquet", "data.json", "decided.csv"
 SAMPLES_AT_ONCE = 1 << 17

@@ -21,8 +21,8 @@ from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
 from tnlpad.records.columns import as_array, read_columns
 from tnlpad.records.samples import DATA_FILE
-from tnlpad.records.schema import Optional, Schema, problem
 from tnlpad.records.store import RESTORE, Record, RecordError, RunFolder, damaged
+from tnlpad.schema import Optional, Schema, problem
 
 SCORES_FILE, PROBABILITIES_FILE = "scores.parquet", "pred_probs.npy"
 METADATA_KEY = b"tnlpad"

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from tnlpad.atomic_files import append_durably, replacing, write_by_rename
 from tnlpad.json_text import parse_json
 from tnlpad.records.checksums import Checksums, checksums_of, is_intact, sealed, sha256_of, unsealed
-from tnlpad.records.schema import Optional, Schema, problem
+from tnlpad.schema import Optional, Schema, problem
 
 Record = dict[str, Any]
 

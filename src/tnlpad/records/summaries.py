@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tnlpad.records.schema import Optional, Schema, problem
 from tnlpad.records.store import Record, RecordError, RunFolder, damaged
+from tnlpad.schema import Optional, Schema, problem
 
 NAMES: Schema = dict.fromkeys(("dataset", "noise", "method", "network"), str)
 CONFIG: Schema = {**NAMES, "protocol": str, "seed": int, "options": dict, "milestones": list[int]}

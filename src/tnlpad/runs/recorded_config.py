@@ -5,7 +5,6 @@ from typing import Any
 
 from tnlpad.methods import METHODS
 from tnlpad.noise.spec import parse_noise
-from tnlpad.records.schema import Optional, Schema, problem
 from tnlpad.records.summaries import NAMES
 from tnlpad.runs.config import (
     DATA_HINTS,
@@ -19,6 +18,7 @@ from tnlpad.runs.config import (
     shape_from_json,
 )
 from tnlpad.runs.settings import check_name
+from tnlpad.schema import Optional, Schema, problem
 
 RECORDED: Schema = {**NAMES, "options": dict, "data": Optional(dict | None)}
 
