@@ -34,6 +34,7 @@ from tnlpad.errors import DataError
 from tnlpad.features.cache import default_cache
 from tnlpad.progress import is_watched, progress_reporter, run_progress
 from tnlpad.records.store import RecordError, RunFolder
+from tnlpad.runs.begun import as_begun
 from tnlpad.runs.choose_backbone import choose_backbone
 from tnlpad.runs.config import RunConfig, configure, device_named
 from tnlpad.runs.memory import fitting_settings, image_memory, streaming_sentence
@@ -184,6 +185,7 @@ def fit(
     )
     _warn_if_streamed(config, memory)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
+    (config,) = as_begun([config], place, own, all_settings)
     try:
         if out is not None and own.source == IN_MEMORY:
             own = keep_samples(own, place)  # for commands that open the data again

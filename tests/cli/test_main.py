@@ -43,15 +43,19 @@ def test_python_m_tnlpad():
     assert output == f"tnlpad {tnlpad.__version__}\n"
 
 
-def test_threads_sleep_while_they_wait_unless_told_otherwise(monkeypatch):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": cli.SPINS}),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+        ({"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "7"}),
+    ],
+)
+def test_threads_spin_briefly_and_then_sleep_unless_told_otherwise(before, after, monkeypatch):
     monkeypatch.setattr(cli, "app", lambda prog_name: None)
-    for before, after in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
-        monkeypatch.setenv("OMP_WAIT_POLICY", "")  # recorded, so that it is undone
-        monkeypatch.delenv("OMP_WAIT_POLICY")
-        if before is not None:
-            monkeypatch.setenv("OMP_WAIT_POLICY", before)
-        cli.main()
-        assert os.environ["OMP_WAIT_POLICY"] == after
+    monkeypatch.setattr(os, "environ", dict(before))
+    cli.main()
+    assert os.environ == after
 
 
 def test_no_option_is_renamed_by_its_placeholder():

@@ -92,13 +92,14 @@ def test_variants_belong_to_the_cell_and_other_settings_do_not():
     assert not belongs(dataset="cifar10n")
 
 
-def test_precision_compilation_and_patience_are_the_only_variants():
+def test_precision_compilation_patience_and_layout_are_the_only_variants():
     """Any other setting makes another experiment: tried with every setting of a run and of the method."""
     cell = cell_named("simulated/cifar10/symmetric-0.4/tnlpad")
     config = configure("cifar10", noise="symmetric:0.4").to_json()
-    settings = (config.keys() | config["options"].keys()) - {"options", "dataset", "noise", "method", "network"}
+    named = {"options", "dataset", "noise", "method", "network"}
+    settings = (config.keys() | config["options"].keys() | {"channels_last"}) - named
     belonging = {name for name in settings if identity(cell) == identity_of_run(config, {name: "another value"})}
-    assert belonging == set(VARIANTS) == {"precision", "compiled", "patience"}
+    assert belonging == set(VARIANTS) == {"precision", "compiled", "patience", "channels_last"}
 
 
 def test_what_the_words_of_cells_mean():

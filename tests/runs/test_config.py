@@ -559,6 +559,29 @@ def test_a_recorded_run_keeps_its_name():
     assert command(plain).endswith("--set steps=all")
 
 
+def test_a_cpu_keeps_the_channels_of_own_images_last():
+    assert configure(shape()).channels_last
+    without = [
+        configure(shape(), device="cuda"),
+        configure(shape(), network="lenet"),
+        configure(shape(), backbone="resnet18-0123456789", finetune=True),
+        configure("cifar10"),
+    ]
+    assert {config.channels_last for config in without} == {None}
+    assert all("channels_last" not in config.to_json() for config in without)
+
+
+def test_the_layout_is_part_of_the_run():
+    last, first = configure(shape()), configure(shape(), settings={"channels_last": "none"})
+    assert last.hash != first.hash
+    assert [from_json(each.to_json()) for each in (last, first)] == [last, first]
+    assert "channels_last" not in command(last)
+    assert command(first).endswith("--set channels_last=none")
+    assert "channels_last" not in command(configure(shape(), device="cuda"))
+    with pytest.raises(ValueError, match="channels_last=True: has no effect"):
+        configure(TEXTS, settings={"channels_last": True})
+
+
 def test_a_file_is_read_as_strictly_as_a_command_line():
     plain = configure("digits", noise="symmetric:0.4").to_json()
     assert from_json({**plain, "noise": "symmetric:0.40"}).noise == "symmetric:0.4"

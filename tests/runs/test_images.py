@@ -1,4 +1,5 @@
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from torch import nn
 from tnlpad.data.augment import Augmentation, Augmenter
 from tnlpad.runs import images as module
 from tnlpad.runs.config import configure
-from tnlpad.runs.images import TrainingImages, augmentation, image_shape, inference_batch_size
+from tnlpad.runs.images import TrainingImages, augmentation, image_shape, inference_batch_size, memory_format
 from tnlpad.runs.prepare import prepare_data, prepare_loader, prepare_method
 from tnlpad.types import ImageFiles
 
@@ -48,6 +49,14 @@ def test_of_files_fewer_are_shown_at_once():
 
 
 CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(("device", "last"), [("cpu", False), ("cuda", True)])
+def test_the_layout_is_that_of_the_run_or_of_the_device(device, last):
+    config = configure("cifar10")
+    for setting, expected in ((None, last), (True, True), (False, False)):
+        found = memory_format(replace(config, channels_last=setting), torch.device(device))
+        assert found == (torch.channels_last if expected else torch.contiguous_format)
 
 
 @pytest.fixture

@@ -296,6 +296,18 @@ def test_a_run_of_an_earlier_version_is_found_and_resumed(tmp_path):
     assert [path.name for path in out.iterdir()] == [old.name]
 
 
+def test_images_have_their_channels_last_and_a_run_begun_without_stays_so(tmp_path):
+    data, out = class_folders(tmp_path / "data", count=10), tmp_path / "runs"
+    words = (data, "--epochs", 1, "--out", out, "--json", "-q", "--no-scores")
+    earlier = json.loads(train(*words, "--set", "channels_last=none").stdout)
+    assert "channels_last" not in earlier["config"]
+    assert json.loads(train(*words).stdout) == earlier
+    now = json.loads(train(*words, "--set", "channels_last=true").stdout)
+    assert now["config"] == earlier["config"] | {"channels_last": True}
+    assert now["settings"] == {"epochs": 1}
+    assert json.loads(train(*words).stdout) == now
+
+
 @pytest.mark.parametrize(
     ("source", "title"),
     [

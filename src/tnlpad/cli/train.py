@@ -171,6 +171,7 @@ def train(
     say("Loading torch.", quiet)
     first = launched_rank() == 0  # of several processes, rank 0 shows and writes everything
     quiet = quiet or not first
+    from tnlpad.runs.begun import as_begun
     from tnlpad.runs.config import unused_gpu
     from tnlpad.runs.memory import image_memory
     from tnlpad.runs.recipes import scoring_interval
@@ -216,6 +217,7 @@ def train(
                 finetune=finetune,
                 settings=pretrained.settings | given,
             )
+            (chosen,) = as_begun([chosen], out, own, given)
             say_if_streamed(chosen, limit, quiet)
     if settings:
         print_settings(chosen, as_json)

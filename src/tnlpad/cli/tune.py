@@ -109,6 +109,7 @@ def tune(
     say("Loading torch.", quiet)
     from tnlpad.grid.own_data import Opened, OwnData, keep_open
     from tnlpad.runs import tune as search
+    from tnlpad.runs.begun import as_begun
     from tnlpad.runs.memory import image_memory
     from tnlpad.runs.own_data import backbone_features
 
@@ -145,8 +146,9 @@ def tune(
             finetune=finetune,
             settings=pretrained.settings | given,
         )
+        configs = as_begun([config for row in rows for config in row], out, own, {field: None} | given)
+        rows = [configs[start : start + len(rows[0])] for start in range(0, len(configs), len(rows[0]))]
         say_if_streamed(rows[0][0], limit, quiet)
-    configs = [config for row in rows for config in row]
     where = filling_gpu(where, jobs, configs)
     kept = {"kept": "Finished runs are", "kept_of_interrupted": "Finished runs and checkpoints are"}
     with (

@@ -75,7 +75,7 @@ ABLATION = {
     "decomposition+gamma+sigma": Row("tnlpad", {}),
 }
 # Settings in which a run may differ and still belong to its cell: how it was computed, and whether it stopped early.
-VARIANTS = ("precision", "compiled", "patience")
+VARIANTS = ("precision", "compiled", "patience", "channels_last")
 TRIALS = 5  # the paper's number of seeds
 
 SMOKE_METHODS = (

@@ -41,7 +41,8 @@ from tnlpad.types import ProtocolName
 
 HASH_DIGITS = 10
 MAX_SUGGESTED = 3
-ONLY_FOR_USER_DATA = ("data", "backbone", "finetune", "folds", "repeats")
+# Fields that are not written if they are None. All but the last are for user data.
+OPTIONAL = ("data", "backbone", "finetune", "folds", "repeats", "channels_last")
 # Options that a method did not always have, and what it did without them: this value is not written, so that such runs
 # keep their names.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {"dividemix": {"steps": "all"}, "dividemix+tnlpad": {"steps": "all"}}
@@ -94,11 +95,12 @@ class RunConfig:
     finetune: bool | None = None  # whether the backbone itself is trained, from its weights
     folds: int | None = None  # parts of the data; each sample is judged by networks that were not trained on its part
     repeats: int | None = None  # number of times that the data are divided into folds
+    channels_last: bool | None = None  # keep images and weights in memory with the channels last; none: by device
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data in the order of the fields, without those of user data that are None."""
+        """Return plain data in the order of the fields, without the optional ones that are None."""
         plain = self._plain()
-        for name in ONLY_FOR_USER_DATA:
+        for name in OPTIONAL:
             if plain[name] is None:
                 del plain[name]
         for name, value in LATER_OPTIONS.get(self.method, {}).items():
@@ -179,7 +181,8 @@ def configure(
     values |= {"backbone": backbone, "finetune": finetune or None}
     if settings.get("folds", values.get("folds")) in (None, "none"):
         values |= {"folds": None, "repeats": None}
-        values |= device_defaults(device, settings.get("network", values["network"]))
+        from_scratch = own is not None and not finetune
+        values |= device_defaults(device, settings.get("network", values["network"]), own_images=from_scratch)
     options = method_options(method, name, protocol, spec, values["epochs"])
     initial = backbone if finetune else values["pretrained"]
     options |= options_for_weights(method, initial, folds=values.get("folds") is not None)
@@ -256,6 +259,8 @@ def departures(config: RunConfig) -> dict[str, Any]:
         backbone=config.backbone,
         finetune=bool(config.finetune),
     )
+    if config.compiled:  # a run on a GPU, where the layout needs no setting
+        recipe = dataclasses.replace(recipe, channels_last=None)
     expected, actual = (_flat(each._plain()) for each in (recipe, config))
     return {name: value for name, value in actual.items() if value != expected[name]}
 
@@ -292,9 +297,9 @@ def _backbone_words(identity: str) -> list[str]:
 
 def from_json(plain: Mapping[str, Any]) -> RunConfig:
     """Read what `to_json` wrote; edited files are checked as strictly as a command line."""
-    if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {*ONLY_FOR_USER_DATA}:
+    if wrong := (RUN_HINTS.keys() ^ plain.keys()) - {*OPTIONAL}:
         raise ValueError(f"Not the configuration of a run: {', '.join(sorted(wrong))} is missing or unknown.")
-    plain = dict.fromkeys(ONLY_FOR_USER_DATA) | dict(plain)
+    plain = dict.fromkeys(OPTIONAL) | dict(plain)
     values = {key: read(key, plain[key], hint) for key, hint in RUN_HINTS.items() if key not in ("options", "data")}
     values["data"] = own = shape_from_json(plain.get("data"))
     values["dataset"] = find(values["dataset"]).name if own is None else own.name
@@ -382,8 +387,11 @@ WITHOUT_EFFECT = {
     IN_MEMORY: ("resize", "crop", "batches_per_epoch", "subset"),
     DECODED: ("batches_per_epoch", "subset"),
     STREAMED: ("crop_padding", "cutout"),
-    ENCODED: ("crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
-    FEATURES: ("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
+    ENCODED: ("crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding", "channels_last"),
+    FEATURES: (
+        *("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
+        "channels_last",
+    ),
 }
 
 

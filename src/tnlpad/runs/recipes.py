@@ -85,6 +85,7 @@ MIN_EPOCHS, MAX_EPOCHS = 20, 100
 DECAY_AFTER = 0.75  # share of the epochs
 MAX_SCORED_EPOCHS = 50  # approximately: longer runs score the samples in every second epoch, or every third, ...
 LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03}
+CHANNELS_LAST = ("small_resnet", "resnet18")  # networks that a CPU trains faster so: benchmarks/own_training.py
 # Features of pretrained networks, texts and tables. benchmarks/head_settings.py chose the settings of heads by
 # out-of-fold accuracy on noisy labels, on other data than the photographs of benchmarks/features.py.
 ROWS = ("features", "text", "table")  # kinds of data that are trained on as rows of numbers
@@ -275,10 +276,10 @@ def network_defaults(network: str, dataset: str, protocol: str) -> dict[str, Any
     return {"stem_padding": padding if has_stem else None, "pretrained": PRETRAINED.get((dataset, network))}
 
 
-def device_defaults(device: str, network: str) -> dict[str, Any]:
-    """Return precision and compilation for a GPU."""
+def device_defaults(device: str, network: str, *, own_images: bool = False) -> dict[str, Any]:
+    """Return precision and compilation for a GPU, and the layout of user images for a CPU."""
     if not device.startswith("cuda"):
-        return {}
+        return {"channels_last": True} if own_images and network in CHANNELS_LAST else {}
     # LeNet's layers are too small for tensor cores, and have fused kernels in float32.
     return {"precision": "float32" if network == "lenet" else "bfloat16", "compiled": True}
 

@@ -327,6 +327,7 @@ def _stopped(config: RunConfig, method: Method, epochs: int) -> str:
 # Fields that determine the kernels of a step: runs that agree in them can share compiled code.
 COMPILED_BY = (
     *("dataset", "subset", "method", "network", "batch_size", "precision", "compiled", "stem_padding"),
+    "channels_last",
     *("validation", "validation_fraction", "resize", "crop", "crop_padding", "flip", "cutout"),
 )
 _compiled_for: tuple[Any, ...] = ()
