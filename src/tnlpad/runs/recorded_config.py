@@ -9,7 +9,7 @@ from tnlpad.records.summaries import NAMES
 from tnlpad.runs.config import (
     DATA_HINTS,
     LATER_OPTIONS,
-    ONLY_FOR_USER_DATA,
+    OPTIONAL,
     RUN_HINTS,
     RunConfig,
     configure,
@@ -39,7 +39,7 @@ def from_record(plain: Mapping[str, Any]) -> RunConfig:
     known["options"] = LATER_OPTIONS.get(method, {}) | _in(method_hints(method), plain["options"])
     if known.get("data") is not None:
         known["data"] = _in(DATA_HINTS, known["data"])
-    lacking = RUN_HINTS.keys() - known.keys() - {*ONLY_FOR_USER_DATA} or method_hints(method).keys() - known["options"]
+    lacking = RUN_HINTS.keys() - known.keys() - {*OPTIONAL} or method_hints(method).keys() - known["options"]
     if not lacking:
         return from_json(known)
     recipe = _recipe(known).to_json()
