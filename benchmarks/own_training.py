@@ -24,6 +24,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -98,7 +99,7 @@ def main() -> None:
 
 
 def put_into_folders(source: Path, target: Path, samples: int) -> None:
-    """Link as many photographs of each class, some of them into the folder of another class."""
+    """Copy as many photographs of each class, some of them into the folder of another class."""
     classes = sorted(folder.name for folder in source.iterdir())
     draw = random.Random(0)
     for name in classes:
@@ -107,7 +108,7 @@ def put_into_folders(source: Path, target: Path, samples: int) -> None:
         for file in sorted((source / name).iterdir())[: samples // len(classes)]:
             others = [other for other in classes if other != name]
             given = draw.choice(others) if draw.random() < WRONG else name
-            (target / given / f"{name}_{file.name}").symlink_to(file.absolute())
+            shutil.copy(file, target / given / f"{name}_{file.name}")
 
 
 def trained(variant: Variant, data: Path, test: Path, seed: int, epochs: int | None) -> dict[str, float]:
