@@ -24,6 +24,7 @@ import json
 import os
 import random
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in options.variants}
+    load = os.getloadavg()[0]  # of other programs: times hold for an idle machine only
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "photos"
         put_into_folders(options.photos / "train", data, options.samples)
@@ -88,8 +90,10 @@ def main() -> None:
         "samples": options.samples,
         "epochs": options.epochs,
         "wrong": WRONG,
+        "load_average_before": load,
         "command": f"python -m benchmarks.own_training --photos FOLDER --samples {options.samples} --seeds {shown}"
-        + (f" --epochs {options.epochs}" if options.epochs is not None else ""),
+        + (f" --epochs {options.epochs}" if options.epochs is not None else "")
+        + (f" --variants {shlex.join(options.variants)}" if options.variants != list(VARIANTS) else ""),
         "runs": {name: {key: [run[key] for run in found] for key in MEASURES} for name, found in runs.items()},
         "before_over": {name: ratio(times["before"], each) for name, each in times.items() if "before" in times},
     }

@@ -306,8 +306,9 @@ def own_training_section(record: dict) -> str:
         faster = [spread(record["before_over"][name]) if name != "before" else ""]
         rows.append([name, *times, *faster, *(percent(runs[key]) for key in ("validation", "test"))])
     headings = ["variant", "time, s", "processor time, s", "before / variant", "noisy validation", "clean test"]
-    epochs = "" if record["epochs"] is None else f" {record['epochs']} epochs."
-    return heading(record) + f"{record['samples']:,} photographs.{epochs}\n\n" + table(headings, rows)
+    epochs = "" if record["epochs"] is None else f" {record['epochs']} epochs only."
+    load = f" Load average of the machine before the first run: {record['load_average_before']:.1f}."
+    return heading(record) + f"{record['samples']:,} photographs.{epochs}{load}\n\n" + table(headings, rows)
 
 
 def percent(shares: Sequence[float]) -> str:

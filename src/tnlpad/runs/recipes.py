@@ -85,7 +85,7 @@ MIN_EPOCHS, MAX_EPOCHS = 20, 100
 DECAY_AFTER = 0.75  # share of the epochs
 MAX_SCORED_EPOCHS = 50  # approximately: longer runs score the samples in every second epoch, or every third, ...
 LEARNING_RATES = {"small_resnet": 0.05, "small_cnn": 0.03}
-CHANNELS_LAST = ("small_resnet", "resnet18")  # networks that a CPU trains faster so: benchmarks/own_training.py
+CHANNELS_LAST = ("small_resnet", "resnet18")  # networks whose steps are faster with this layout on a CPU
 # Features of pretrained networks, texts and tables. benchmarks/head_settings.py chose the settings of heads by
 # out-of-fold accuracy on noisy labels, on other data than the photographs of benchmarks/features.py.
 ROWS = ("features", "text", "table")  # kinds of data that are trained on as rows of numbers
