@@ -1,17 +1,19 @@
 # `make demo` and `make test` are all that a newcomer needs. Each target builds .venv if it is missing or out of date.
 
 PYTHON ?= python3
+MINUTES ?= 5
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long lint format docs results clean help
+.PHONY: demo test test-long soak lint format docs results clean help
 
 help:
 	@echo "make demo       train on digits with 40 % wrong labels and write demo/report.html, in under a minute"
 	@echo "make test       run the tests; lists what it skips and why"
 	@echo "make test-long  run the long tests as well"
+	@echo "make soak       attack the program for MINUTES=5: kills, full disks, damaged files; see docs/reliability.md"
 	@echo "make lint       run ruff and mypy (strict)"
 	@echo "make format     let ruff reformat the code"
 	@echo "make docs       write the generated pages, step times, and README's excerpt and screenshot"
@@ -39,6 +41,9 @@ test: $(READY)
 test-long: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --long -o faulthandler_timeout=3600
 
+soak: $(READY)
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -55,6 +60,7 @@ docs: $(READY)
 	$(BIN)/python docs/suspects.py
 	$(BIN)/python -m benchmarks.step_times
 	$(BIN)/python docs/scaling.py
+	$(BIN)/python docs/reliability.py
 	$(BIN)/python docs/excerpt.py
 
 results: $(READY)

@@ -1,39 +1,57 @@
-"""Attack the program for a while and count broken promises.
+"""Attack the program for a while, and count broken promises.
 
     python -m benchmarks.soak [--minutes 5] [--seed 1] [--only PART[:KIND]] [--workers 2] [--save record.json]
     python -m benchmarks.soak --seed 1 --repeat PART:KIND:NUMBER
 
-Parts: `mangled` reads damaged inputs of every kind; `flips` flips bits in finished runs. Every attack has a name, and
-the seed and the name determine what is random in it. `--repeat` runs one of them again.
+Parts:
+
+    mangled     read damaged inputs of every kind: read or refused, within limits of time and memory
+    flips       flip a bit in a finished run: every output is unchanged or refused
+    operations  kill, terminate or interrupt a command at one file operation after the other
+    disks       let the disk be full from one file operation on
+    moments     kill, terminate or interrupt a command at any time, up to three times in a row
+
+After the last three, the same command must finish with the same result and leave nothing behind. Every attack has a
+name. The seed and the name determine it, except for `moments`, where the machine decides what the time meets. The exit
+code is 1 if a promise was broken. Works on Linux.
 """
 
 import argparse
 import importlib
+import json
 import os
 import shutil
+import sys
 import tempfile
 import time
+import traceback
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
-
-from benchmarks.faults.samples import SINGLE_THREADED
-
-os.environ.update(SINGLE_THREADED)  # before NumPy is imported
+from typing import Any, Protocol
 
 from benchmarks.faults.case import Case, Failure
 from benchmarks.faults.flips import Flips
+from benchmarks.faults.kills import WAYS
 from benchmarks.faults.mangled import Mangled
+from benchmarks.machine import leave, machine, versions
 
+# Shares of the time.
+SHARES = {"mangled": 0.36, "flips": 0.2, "operations": 0.22, "disks": 0.06, "moments": 0.16}
+PARTS: dict[str, "Callable[[Path, int], Part]"] = {"mangled": Mangled, "flips": Flips, **WAYS}
+EXAMPLES = 3  # of each kind of failure, in the record
+# Imported before any process is forked.
 PRELOADED = (
     "openpyxl",
     "pyarrow.parquet",
     "sklearn.neighbors",
-    "tnlpad.cli",
     "tnlpad.cli.check",
     "tnlpad.fitting",
+    "tnlpad.records.archive",
     "tnlpad.review.decisions",
+    "tnlpad.suspects.cleaned_files",
     "tnlpad.suspects.page",
     "tnlpad.suspects.prediction_files",
     "tnlpad.training.checkpoint",
@@ -41,63 +59,17 @@ PRELOADED = (
 
 
 class Part(Protocol):
-    """A part of the soak: kinds of attack, which are run a batch at a time."""
+    """A part of the soak: kinds of attack, made a batch at a time."""
 
     kinds: Sequence[str]
-    batch: int
+
+    def batch(self, kind: str) -> int: ...
 
     def attack(self, cases: Sequence[Case]) -> list[Failure]: ...
 
 
-def parts(folder: Path, seed: int) -> dict[str, Part]:
-    """Return all parts by name."""
-    return {"mangled": Mangled(folder / "mangled", seed), "flips": Flips(folder / "flips", seed)}
-
-
-class Tally:
-    """Counts of attacks, and their failures by kind."""
-
-    def __init__(self) -> None:
-        self.attacks: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.failures: dict[str, list[Failure]] = defaultdict(list)
-
-    def add(self, cases: Sequence[Case], failures: Sequence[Failure], seconds: float) -> None:
-        """Count the attacks of one batch."""
-        first = cases[0]
-        self.attacks[first.part][first.kind] += len(cases)
-        self.seconds[f"{first.part}:{first.kind}"] += seconds
-        for failure in failures:
-            self.failures[failure.kind].append(failure)
-
-
-def soak(chosen: dict[str, Part], kinds: dict[str, Sequence[str]], minutes: float, tally: Tally) -> None:
-    """Attack all kinds in turn until the time is over."""
-    end = time.monotonic() + 60 * minutes
-    next_number: dict[tuple[str, str], int] = defaultdict(int)
-    spent = dict.fromkeys(chosen, 0.0)
-    turn: dict[str, int] = defaultdict(int)
-    while time.monotonic() < end:
-        name = min(spent, key=lambda each: spent[each])
-        part, kind = chosen[name], kinds[name][turn[name] % len(kinds[name])]
-        turn[name] += 1
-        start = next_number[name, kind]
-        next_number[name, kind] += part.batch
-        cases = [Case(part=name, kind=kind, number=start + place) for place in range(part.batch)]
-        begin = time.monotonic()
-        failures = part.attack(cases)
-        seconds = time.monotonic() - begin
-        spent[name] += seconds
-        tally.add(cases, failures, seconds)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only")
-    parser.add_argument("--repeat")
-    a = parser.parse_args()
+def preload() -> None:
+    """Import what attacks need, without starting a thread: only then is it safe to fork."""
     for name in PRELOADED:
         importlib.import_module(name)
     import torch
@@ -105,31 +77,142 @@ def main() -> None:
 
     torch.set_num_threads(1)
     Image.init()
-    folder = Path(tempfile.gettempdir()) / f"tnlpad-soak-{a.seed}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    os.environ["TNLPAD_CACHE"] = str(folder / "cache")
-    every = parts(folder, a.seed)
-    if a.repeat:
-        case = Case.named(a.repeat)
-        for x in every[case.part].attack([case]):
-            print(x.kind, x.detail, sep="\n")
-        return
-    chosen = every
-    kinds = {name: part.kinds for name, part in every.items()}
-    if a.only:
-        p, _, k = a.only.partition(":")
-        chosen = {p: every[p]}
-        if k:
-            kinds[p] = [k]
-    tally = Tally()
-    soak(chosen, kinds, a.minutes, tally)
-    for part, counts in tally.attacks.items():
-        for kind, n in counts.items():
-            print(f"{part:10} {kind:22} {n:6} {1000 * tally.seconds[part + ':' + kind] / n:8.1f} ms")
-    for kind, xs in sorted(tally.failures.items(), key=lambda x: -len(x[1])):
-        print(f"== {len(xs)} x {kind}: {xs[0].case}")
-        print(xs[0].detail)
+    count = len(os.listdir("/proc/self/task"))
+    if count > 1:
+        print(f"Note: imports have started {count - 1} threads.", file=sys.stderr)
+
+
+def soak(folder: Path, options: argparse.Namespace, worker: int, results: Path) -> None:
+    """Attack until the time is over; write a line of JSON for every batch. Workers take turns with the numbers."""
+    only, _, only_kind = (options.only or "").partition(":")
+    chosen = {name: make(folder / name, options.seed) for name, make in PARTS.items() if not only or name == only}
+    kinds = {name: [only_kind] if only_kind else list(part.kinds) for name, part in chosen.items()}
+    spent, turns = dict.fromkeys(chosen, 0.0), dict.fromkeys(chosen, 0)
+    end = time.monotonic() + 60 * options.minutes
+    with results.open("w") as lines:
+        while time.monotonic() < end:
+            name = min(chosen, key=lambda each: spent[each] / SHARES[each])
+            turn, place = divmod(turns[name], len(kinds[name]))
+            turns[name] += 1
+            kind, begin = kinds[name][place], time.monotonic()
+            size, batch = chosen[name].batch(kind), turn * options.workers + worker
+            cases = [Case(part=name, kind=kind, number=batch * size + number) for number in range(size)]
+            failures = chosen[name].attack(cases)
+            seconds = time.monotonic() - begin
+            spent[name] += seconds
+            line = {"part": name, "kind": kind, "attacks": len(cases), "seconds": seconds}
+            lines.write(json.dumps(line | {"failures": [asdict(each) for each in failures]}) + "\n")
+            lines.flush()
+            for each in failures:
+                print(f"{each.kind}\n    {repeat_command(each.case, options.seed)}", flush=True)
+
+
+def repeat_command(case: Case, seed: int) -> str:
+    """Return the command that makes one attack again."""
+    return f'python -m benchmarks.soak --seed {seed} --repeat "{case}"'
+
+
+def tally(files: Sequence[Path], seed: int) -> dict[str, Any]:
+    """Add up the lines of all workers: attacks by part and kind, and failures by what went wrong."""
+    attacks: dict[str, dict[str, int]] = {name: {} for name in PARTS}
+    seconds: dict[str, float] = defaultdict(float)
+    failures: dict[str, dict[str, Any]] = {}
+    for line in (json.loads(text) for file in files for text in file.read_text().splitlines()):
+        kinds = attacks[line["part"]]
+        kinds[line["kind"]] = kinds.get(line["kind"], 0) + line["attacks"]
+        seconds[line["part"]] += line["seconds"]
+        for failure in line["failures"]:
+            entry = failures.setdefault(failure["kind"], {"part": line["part"], "count": 0, "examples": []})
+            entry["count"] += 1
+            if len(entry["examples"]) < EXAMPLES:
+                command = repeat_command(Case(**failure["case"]), seed)
+                entry["examples"].append({"repeat": command, "detail": failure["detail"]})
+    return {
+        "attacks": {name: kinds for name, kinds in attacks.items() if kinds},
+        "seconds": {name: round(spent) for name, spent in seconds.items()},
+        "failures": failures,
+    }
+
+
+def show(record: dict[str, Any]) -> None:
+    """Print counts, and every kind of failure with the command that repeats one."""
+    for part, kinds in record["attacks"].items():
+        failed = sum(each["count"] for each in record["failures"].values() if each["part"] == part)
+        count = sum(kinds.values())
+        pace = 1000 * record["seconds"][part] / count
+        print(f"{part}: {count:,} attacks of {len(kinds)} kinds, {failed:,} failures ({pace:.0f} ms each)")
+    for kind, entry in sorted(record["failures"].items(), key=lambda item: -item[1]["count"]):
+        example = entry["examples"][0]
+        print(f"\n{entry['count']:,} × {kind}\n    {example['repeat']}\n{example['detail'].rstrip()}")
+
+
+@contextmanager
+def workplace(seed: int) -> Iterator[Path]:
+    """Create the folder to work in. Its name is part of records, so a seed always has the same."""
+    from filelock import FileLock, Timeout
+
+    folder = Path(tempfile.gettempdir()) / f"tnlpad-soak-{seed}"
+    try:
+        with FileLock(f"{folder}.lock").acquire(timeout=0):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            os.environ["TNLPAD_CACHE"] = str(folder / "cache")
+            yield folder
+            shutil.rmtree(folder, ignore_errors=True)
+    except Timeout:
+        sys.exit(f"Another soak works in {folder}. Wait for it, or give another --seed.")
+
+
+def in_workers(folder: Path, options: argparse.Namespace) -> list[Path]:
+    """Attack in several processes; return the files with their results."""
+    files = [folder / f"results-{worker}.jsonl" for worker in range(options.workers)]
+    children = []
+    for worker, file in enumerate(files):
+        children.append(os.fork())
+        if not children[-1]:
+            code = 1
+            try:
+                soak(folder / str(worker), options, worker, file)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+    if any(os.waitpid(child, 0)[1] for child in children):
+        sys.exit("A worker of the soak itself has failed; see above.")
+    return files
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", metavar="PART[:KIND]")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--repeat", metavar="PART:KIND:NUMBER")
+    parser.add_argument("--save", type=Path)
+    options = parser.parse_args()
+    if options.only and options.only.partition(":")[0] not in PARTS:
+        parser.error(f"--only {options.only}: parts are {', '.join(PARTS)}")
+    return options
+
+
+def main() -> None:
+    options = arguments()
+    preload()
+    with workplace(options.seed) as folder:
+        if options.repeat:
+            case = Case.named(options.repeat)
+            failures = PARTS[case.part](folder / "0" / case.part, options.seed).attack([case])
+            print("\n".join(f"{each.kind}\n{each.detail}" for each in failures) or "No promise was broken.")
+            sys.exit(bool(failures))
+        counted = tally(in_workers(folder, options), options.seed)
+    facts = {"machine": machine("cpu"), "versions": versions(), "seed": options.seed, "workers": options.workers}
+    record = facts | {"minutes": options.minutes, **counted}
+    show(record)
+    leave(record, options.save)
+    sys.exit(bool(record["failures"]))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
 import linecache
 import os
+import sys
 import traceback
+from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 PACKAGE = f"{os.sep}tnlpad{os.sep}"
 LINES_SHOWN = 14
 
@@ -29,6 +32,9 @@ def brief(error: BaseException) -> str:
 
 
 def traced(error: BaseException) -> str:
-    """Return the end of the traceback of an error."""
-    lines = "".join(traceback.format_exception(error)).splitlines()
+    """Return the end of the traceback of an error, without the place of the checkout and of the libraries."""
+    text = "".join(traceback.format_exception(error))
+    for place in (str(ROOT), sys.prefix, sys.base_prefix):
+        text = text.replace(f"{place}{os.sep}", "")
+    lines = text.splitlines()
     return "\n".join(line[:200] for line in lines[-LINES_SHOWN:])

@@ -1,6 +1,7 @@
 """Flip a bit in a finished run: every output must be as before, or be refused with an error of this project."""
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -25,24 +26,41 @@ class Flips:
     """Attack finished runs of several kinds, in a folder."""
 
     kinds = tuple(samples.TRAINED)
-    batch = 5
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
         self.runs: dict[str, Path] = {}
         self.expected: dict[str, Outputs] = {}
 
+    def batch(self, kind: str) -> int:
+        """Return how many attacks are made at once."""
+        return 4
+
     def attack(self, cases: Sequence[Case]) -> list[Failure]:
         """Flip a bit for each case of one kind of run, and return which outputs changed or failed."""
         kind = cases[0].kind
-        if kind not in self.runs:
+        if kind not in self.expected:
             self.runs[kind] = samples.train(self.folder / kind, kind)
-        return in_children(cases, self._flip)
+            self.expected[kind] = self._undisturbed(kind)
+        # Each in a process of its own, which has not seen the undamaged file.
+        return [failure for case in cases for failure in in_children([case], self._flip)]
+
+    def _undisturbed(self, kind: str) -> Outputs:
+        """Return the outputs of a run as it is, asked for in a child: what they load starts threads."""
+        file = self.folder / kind / "expected.json"
+
+        def ask(_: Case) -> None:
+            file.write_text(json.dumps(outputs(self.runs[kind])))
+
+        if failures := in_children([Case(part="flips", kind=kind, number=-1)], ask):
+            raise RuntimeError(f"a run on {kind} has no outputs: {failures}")
+        expected: Outputs = json.loads(file.read_text())
+        if REFUSED in expected.values():
+            raise RuntimeError(f"a run on {kind} is refused: {expected}")
+        return expected
 
     def _flip(self, case: Case) -> Failure | None:
         run, draw = self.runs[case.kind], case.draw(self.seed)
-        if case.kind not in self.expected:  # here and not in the parent, whose threads a fork would lose
-            self.expected[case.kind] = outputs(run)
         files = sorted(each for each in run.rglob("*") if each.is_file() and not is_output(each.relative_to(run)))
         file = draw.choice(files)
         content = file.read_bytes()
@@ -53,7 +71,7 @@ class Flips:
         try:
             file.write_bytes(damaged)
             os.utime(file, ns=times)  # a disk that fails does not change the time
-            found = outputs(run)
+            found = outputs(run, file.name)
         except Foreign as error:
             return Failure(case=case, kind=f"{file.name}: {error.args[0]}", detail=error.args[1])
         finally:
@@ -73,14 +91,20 @@ def is_output(path: Path) -> bool:
     return path.parts[0] in NO_ARTEFACTS
 
 
-def outputs(run: Path) -> Outputs:
-    """Return a digest of everything that a finished run is asked for, or that it was refused."""
+def outputs(run: Path, damaged: str = "") -> Outputs:
+    """Return a digest of everything that a finished run is asked for, or that it was refused.
+
+    Args:
+        run: The run folder.
+        damaged: The name of a damaged file. An output with a message that names it counts as refused: a report, for
+            example, leaves out damaged runs and says so.
+    """
     out = run.parents[1] / "out"
     found: Outputs = {}
     for name, words in commands(run, out).items():
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        found[name] = command_output(words, out)
+        found[name] = command_output(words, out, damaged)
     if name_of_data(run):
         found["load"] = loaded(run)
     return found
@@ -93,7 +117,7 @@ def commands(run: Path, out: Path) -> dict[str, list[str]]:
         return {"report": ["report", str(run.parent), "--out", str(out / "report")]}
     return {
         "suspects": ["suspects", str(run), "--out", str(out / "list"), "--format", "csv,html"],
-        "clean": ["clean", str(run), "--out", str(out / "cleaned")],
+        "clean": ["clean", str(run), "--out", str(out / f"cleaned{Path(data).suffix}"), "--top", "3"],
         "predict": ["predict", str(run), data, "--out", str(out / "predictions.csv")],
     }
 
@@ -104,7 +128,7 @@ def name_of_data(run: Path) -> str:
     return str(samples.data_of(run.parents[1], kind)) if kind in samples.WRITERS else ""
 
 
-def command_output(words: Sequence[str], out: Path) -> str:
+def command_output(words: Sequence[str], out: Path, damaged: str) -> str:
     """Return a digest of what a command prints and writes; raise `Foreign` if it fails unexpectedly."""
     from typer.testing import CliRunner
 
@@ -116,6 +140,8 @@ def command_output(words: Sequence[str], out: Path) -> str:
     if result.exit_code:
         if "Error: " not in result.stderr:
             raise Foreign(f"{words[0]} exits with {result.exit_code} and no message", result.output)
+        return REFUSED
+    if damaged and damaged in result.stderr:
         return REFUSED
     return digest([result.stdout.encode(), *contents(out)])
 

@@ -161,7 +161,8 @@ def _read_prepared(folder: Path) -> None:
     from tnlpad.data.prepared import PreparedImages
 
     images = PreparedImages(folder)
-    for place, _ in enumerate(images.names()):
+    list(images.names())
+    for place in range(len(images)):
         images.read(place)
 
 

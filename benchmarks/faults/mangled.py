@@ -16,17 +16,19 @@ class Mangled:
     """Attack the readers of all kinds of input, with samples in a folder."""
 
     kinds = tuple(KINDS)
-    batch = 100
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
 
+    def batch(self, kind: str) -> int:
+        """Return how many attacks are made at once: one child reads them all."""
+        return 100
+
     def attack(self, cases: Sequence[Case]) -> list[Failure]:
         """Read the mangled inputs of cases of one kind, and return how their reader failed."""
         sample = self._sample(cases[0].kind)
-        with tempfile.TemporaryDirectory(dir=self.folder) as place:
-            shutil.copytree(sample, place, dirs_exist_ok=True)
-            return in_children(cases, lambda case: read_mangled(case, self.seed, Path(place)))
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            return in_children(cases, lambda case: read_mangled(case, self.seed, sample, Path(folder) / "input"))
 
     def _sample(self, kind: str) -> Path:
         """Return the folder with the sample of a kind; write it at the first call."""
@@ -38,17 +40,16 @@ class Mangled:
         return place
 
 
-def read_mangled(case: Case, seed: int, place: Path) -> Failure | None:
-    """Mangle a file of the sample in a folder, read the sample, and restore the file; return how the reader failed."""
+def read_mangled(case: Case, seed: int, sample: Path, place: Path) -> Failure | None:
+    """Copy the sample, mangle one of its files, and read it; return how the reader failed."""
     draw = case.draw(seed)
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(sample, place)
     file = draw.choice(sorted(path for path in place.rglob("*") if path.is_file()))
-    content = file.read_bytes()
-    file.write_bytes(mangled(file.name, content, draw))
+    file.write_bytes(mangled(file.name, file.read_bytes(), draw))
     try:
         KINDS[case.kind].read(place)
     except Exception as error:
         if not is_ours(error):
             return Failure(case=case, kind=brief(error), detail=f"{file.relative_to(place)}\n{traced(error)}")
-    finally:
-        file.write_bytes(content)
     return None

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -16,8 +15,6 @@ CLASSES = ("ant", "bee", "cat")
 COUNT = 36
 EPOCHS = 2
 WORDS = {"ant": "small red soil hill", "bee": "honey wing flower sting", "cat": "milk mouse fur sofa"}
-# Threads would make a fork unsafe, and tiny arrays slower.
-SINGLE_THREADED = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def labels() -> list[str]:
@@ -109,7 +106,7 @@ def train(folder: Path, kind: str) -> Path:
     data = [str(WRITERS[kind](folder)), "--backbone", "none"] if kind in WRITERS else PUBLISHED
     words = [sys.executable, "-c", COUNTING_CLOCK, "train", *data, "--out", str(folder / "runs"), "--json", "--quiet"]
     words += ["--set", f"epochs={EPOCHS}"]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, env=os.environ | SINGLE_THREADED)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=300)
     if ended.returncode:
         raise RuntimeError(f"tnlpad {' '.join(words[3:])} failed:\n{ended.stderr}")
     return folder / "runs" / json.loads(ended.stdout)["run_id"]

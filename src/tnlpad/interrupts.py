@@ -1,4 +1,7 @@
-"""Ctrl-C while the command is loaded or ends: exit with code 130 and one line, where there is nothing to clean up.
+"""Ctrl-C: while the command is loaded or ends, exit with code 130 and one line, since there is nothing to clean up.
+
+While a verb runs, Ctrl-C raises KeyboardInterrupt. Libraries written in C may lose it and fail with an error of their
+own, so `was_interrupted` says whether there was one.
 
 It is imported before anything else, and imports little itself: until then, Ctrl-C prints a traceback.
 """
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 INTERRUPTED = 130
+_received: list[int] = []
 
 
 def leave(*_: object) -> "NoReturn":
@@ -28,13 +32,23 @@ def leave_when_interrupted() -> None:
         signal.signal(signal.SIGINT, leave)
 
 
+def was_interrupted() -> bool:
+    """Return whether Ctrl-C was pressed while a verb was running."""
+    return bool(_received)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    _received.append(number)
+    raise KeyboardInterrupt
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt within the block if it would end the process otherwise."""
     leaving = signal.getsignal(signal.SIGINT) is leave
     try:
         if leaving:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _interrupt)
         yield
     finally:
         if leaving:

@@ -83,9 +83,11 @@ def interrupted(code):
         "class Find:\n def find_spec(self, name, *_):\n  if name == 'typer': stop()\nsys.meta_path.insert(0, Find())",
         "import typer.main; typer.main.get_command = stop",
         "import tnlpad.cli.runs; tnlpad.records.store.find_runs = stop",
+        "def lost(*_):\n try: stop()\n except KeyboardInterrupt: pass\n raise ValueError('of a library')\n"
+        "tnlpad.records.store.find_runs = lost",
         "import atexit; atexit.register(stop)",
     ],
-    ids=["while it is imported", "while it is set up", "while a verb runs", "while it ends"],
+    ids=["while it is imported", "while it is set up", "while a verb runs", "lost in a library", "while it ends"],
 )
 def test_an_interrupt_is_130_and_one_line_at_any_moment(moment, tmp_path):
     code = f"import sys; sys.argv = ['tnlpad', 'runs', {str(tmp_path)!r}]\n"

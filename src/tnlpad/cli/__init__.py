@@ -33,7 +33,7 @@ from tnlpad.cli.runs import runs
 from tnlpad.cli.suspects import suspects
 from tnlpad.cli.train import train
 from tnlpad.cli.tune import tune
-from tnlpad.interrupts import INTERRUPTED, interruptible
+from tnlpad.interrupts import INTERRUPTED, interruptible, was_interrupted
 from tnlpad.ranks.launch import launched_count
 
 SPINS = "1000"  # of a thread before it sleeps, about 20 µs
@@ -49,8 +49,8 @@ class Verbs(TyperGroup):
         except typer.Exit:
             raise
         except BaseException as error:
-            # Libraries that were calling back into Python raise errors of their own from a KeyboardInterrupt.
-            if any(isinstance(each, KeyboardInterrupt) for each in error_chain(error)):
+            # Libraries raise errors of their own from a KeyboardInterrupt, or instead of it.
+            if was_interrupted() or any(isinstance(each, KeyboardInterrupt) for each in error_chain(error)):
                 say("Interrupted.")
                 raise typer.Exit(INTERRUPTED) from None
             raise

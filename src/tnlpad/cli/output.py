@@ -10,11 +10,17 @@ from typing import Any, NoReturn
 
 import typer
 
+from tnlpad.interrupts import was_interrupted
 from tnlpad.ranks.launch import launched_rank
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """Print an error on stderr and exit: 1 failed at run time, 2 wrong usage, 3 bad data."""
+    """Print an error on stderr and exit: 1 failed at run time, 2 wrong usage, 3 bad data.
+
+    An error after Ctrl-C is raised as KeyboardInterrupt instead: a library may have made it of the interrupt.
+    """
+    if was_interrupted():
+        raise KeyboardInterrupt
     if launched_rank() == 0:
         typer.echo(f"Error: {message}", err=True)
     raise typer.Exit(code)

@@ -1,0 +1,48 @@
+"""Write the counts of the last soak into docs/reliability.md; run by `make docs`, and tested."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from tnlpad.report.table import Table
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "benchmarks" / "records" / "soak-cpu.json"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- counts:begin -->", "<!-- counts:end -->"
+
+
+def page(text: str, record: Mapping[str, Any]) -> str:
+    """Return the page with the part between the marks replaced."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{counts(record)}\n{END}{after}"
+
+
+def counts(record: Mapping[str, Any]) -> str:
+    """Describe the last soak: attacks and failures by part, and the kinds that each part attacks."""
+    versions = record["versions"]
+    text = (
+        f"The last recorded soak took {record['minutes']:g} minutes in {record['workers']} processes "
+        f"({record['machine']}; tnlpad {versions['tnlpad']}, torch {versions['torch']}; "
+        "[record](../benchmarks/records/soak-cpu.json)). A failure is a broken promise: a result that is lost, "
+        "different or changed unnoticed, a process that hangs, a file left behind, or an error that is not one of "
+        "tnlpad's own."
+    )
+    rows = []
+    for part, kinds in record["attacks"].items():
+        failed = sum(each["count"] for each in record["failures"].values() if each["part"] == part)
+        rows.append([f"`{part}`", f"{sum(kinds.values()):,}", f"{failed:,}", ", ".join(kinds)])
+    table = Table(title="", headings=["attacks", "number", "failures", "kinds"], align="lrrl", rows=rows)
+    return f"{fill(text, 120, break_on_hyphens=False, break_long_words=False)}\n\n{table.to_markdown().strip()}"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(PAGE.read_text(), json.loads(RECORD.read_text())))
+
+
+if __name__ == "__main__":
+    main()
