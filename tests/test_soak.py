@@ -42,7 +42,7 @@ def test_every_sample_is_read_and_damage_can_be_repeated(tmp_path, kind):
     for name, content in contents.items():
         changed = [mangled(name, content, case(number).draw(1)) for number in range(12)]
         assert changed == [mangled(name, content, case(number).draw(1)) for number in range(12)]
-        assert sum(each != content for each in changed) >= 8
+        assert sum(each != content for each in changed) >= 6
 
 
 def test_archives_are_also_damaged_inside():

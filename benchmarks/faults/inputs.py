@@ -274,9 +274,13 @@ def _weights(folder: Path) -> None:
 
 
 def _network() -> Any:
+    import torch
+
     from tnlpad.networks import build
 
-    return build("small_cnn", num_classes=3)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # the same bytes every time
+        return build("small_cnn", num_classes=3)
 
 
 def _read_weights(folder: Path) -> None:
