@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 import tnlpad
 from tests.data.own_files import picture, save
+from tests.edited_runs import reseal
 from tnlpad.data.own import open_dataset
 from tnlpad.data.own.objects import open_samples
 from tnlpad.errors import DataError
@@ -158,6 +159,7 @@ def test_rows_reach_the_lists_and_old_records_without_them_have_places(tmp_path)
     }
     samples = pd.read_parquet(result.folder / "samples.parquet")
     samples.drop(columns="row").to_parquet(result.folder / "samples.parquet")
+    reseal(result.folder)
     assert sorted(each.index for each in tnlpad.load(result.folder).ranked()) == list(range(len(samples)))
 
 

@@ -114,6 +114,12 @@ def hostile(path):
         ("p.npy", lambda path: path.write_bytes(b""), r"p\.npy is empty"),
         ("p.csv", lambda path: path.write_bytes(b""), r"p\.csv is empty"),
         ("p.npy", lambda path: path.write_bytes(b"words"), "cannot be read"),
+        ("p.npy", lambda path: np.save(path, np.zeros((60, 3), "m8[s]")), "holds values of the type timedelta64"),
+        (
+            "p.npz",
+            lambda path: np.savez(path, probabilities=np.zeros((60, 3), "m8[s]")),
+            "'probabilities' holds values",
+        ),
         ("p.npy", lambda path: None, "No such file"),
         ("p.csv", lambda path: None, "No such file"),
         ("p.json", lambda path: path.write_text("[]"), r"ends in '\.json'.*\.npy, \.npz, \.csv"),
