@@ -50,8 +50,9 @@ def _column_problem(name: str, column: Any) -> str | None:
     """Return why a column cannot be used, or None."""
     from pyarrow import compute, types
 
-    kind = types.is_string if name in TEXTS else types.is_integer if name in NUMBERS else None
-    if kind is not None and not kind(column.type):
+    text = types.is_string(column.type) or types.is_large_string(column.type)
+    empty = name == "path" and types.is_null(column.type)
+    if (name in TEXTS and not (text or empty)) or (name in NUMBERS and not types.is_integer(column.type)):
         return f"column {name} has values of the type {column.type}"
     if column.null_count and name != "path":
         return f"column {name} has gaps"
