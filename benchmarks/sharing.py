@@ -1,4 +1,4 @@
-"""Share a GPU: images per second by the number of processes, of streams in each, and by MPS's thread percentage.
+"""Share a GPU in many ways: images per second by the number of processes, of streams in each, and by MPS's percentage.
 
 Processes are started once for each percentage and then run together in every combination, so that all numbers come from
 one machine within minutes. Each stream replays the captured steps of a run of TNLPAD of its own. Saturated is standard

@@ -146,18 +146,18 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(
     ("gpu", "datasets", "expected"),
     [
-        ({"free": [139]}, ["mnist"], 20),
-        ({"free": [139]}, ["cifar10"], 9),
-        ({"free": [139]}, ["mnist", "cifar10"], 9),  # the largest network decides
-        ({"free": [139], "cores": 4}, ["mnist"], 5),
-        ({"free": [24]}, ["cifar10"], 4),
-        ({"free": [23.5]}, ["cifar10"], 3),
-        ({"free": [24]}, ["mnist", "cifar10"], 4),
-        ({"free": [8, 24]}, ["cifar10"], 4),
-        ({"free": [139]}, ["food101"], 5),
-        ({"free": [3]}, ["cifar10"], 1),
-        ({"free": [139], "mps": False}, ["mnist"], 1),
-        ({"free": None}, ["mnist"], 1),
+        ({"free": [139]}, ["mnist"], (20, 20)),
+        ({"free": [139]}, ["cifar10"], (9, 20)),
+        ({"free": [139]}, ["mnist", "cifar10"], (9, 20)),  # the largest network decides
+        ({"free": [139], "cores": 4}, ["mnist"], (5, 5)),
+        ({"free": [24]}, ["cifar10"], (4, 4)),
+        ({"free": [23.5]}, ["cifar10"], (3, 3)),
+        ({"free": [24]}, ["mnist", "cifar10"], (4, 4)),
+        ({"free": [8, 24]}, ["cifar10"], (4, 4)),
+        ({"free": [139]}, ["food101"], (5, 5)),
+        ({"free": [3]}, ["cifar10"], (1, 1)),
+        ({"free": [139], "mps": False}, ["mnist"], (1, 1)),
+        ({"free": None}, ["mnist"], (1, 1)),
     ],
 )
 def test_as_many_as_fill_the_gpu_and_fit(machine, gpu, datasets, expected):
@@ -175,10 +175,10 @@ def test_a_gpu_that_does_not_say_what_is_free_is_not_shared(machine, monkeypatch
 
     machine(free=[139])
     monkeypatch.setattr(packing.subprocess, "run", answer)
-    assert runs_at_once(configs("mnist")) == 1
+    assert runs_at_once(configs("mnist")) == (1, 1)
 
 
 def test_never_more_than_there_are(machine):
     machine(free=[139])
-    assert runs_at_once(configs("mnist", seeds=3)) == 3
-    assert runs_at_once([]) == 1
+    assert runs_at_once(configs("mnist", seeds=3)) == (3, 3)
+    assert runs_at_once([]) == (1, 1)

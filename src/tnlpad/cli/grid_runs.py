@@ -14,7 +14,8 @@ from tnlpad.cli.options import Executor, Where
 from tnlpad.cli.output import say
 
 if TYPE_CHECKING:
-    from tnlpad.grid.grid import Ended
+    from tnlpad.grid.filling import Filling
+    from tnlpad.grid.grid import Ended, Job
     from tnlpad.grid.grid import Executor as GridExecutor
     from tnlpad.grid.own_data import OwnData
     from tnlpad.runs.config import RunConfig
@@ -44,7 +45,8 @@ def filling_gpu(where: Where, jobs: int | None, configs: "Sequence[RunConfig]") 
 
     if jobs is not None or not where.on_gpu or where.on_ray:
         return where
-    return replace(where, jobs=runs_at_once(configs))
+    start, most = runs_at_once(configs)
+    return replace(where, jobs=start, most_jobs=most)
 
 
 @contextmanager
@@ -100,4 +102,15 @@ def _executor(where: Where, one_here: bool) -> "Iterator[GridExecutor]":
         return
     shared = where.jobs > 1 and where.on_gpu
     with mps(where.device, say=lambda message: say(message, where.quiet)) if shared else nullcontext():
-        yield partial(execute, workers=0 if one_here and where.jobs == 1 else where.jobs)
+        allowed = _filling(where) if shared and where.most_jobs > where.jobs else None
+        yield partial(execute, workers=0 if one_here and where.jobs == 1 else where.jobs, allowed=allowed)
+
+
+def _filling(where: Where) -> "Filling[Job]":
+    """Return what finds the number of runs that share a GPU, from the epochs that they record."""
+    from tnlpad.grid.filling import Filling
+    from tnlpad.grid.grid import progress_of
+
+    return Filling(
+        start=where.jobs, most=where.most_jobs, progress=progress_of, say=lambda message: say(message, where.quiet)
+    )

@@ -219,6 +219,7 @@ class Where:
     root: Path | None
     device: str
     quiet: bool
+    most_jobs: int = 1  # if more than `jobs`: as many as fit, to be tried while they run
 
     @property
     def on_ray(self) -> bool:

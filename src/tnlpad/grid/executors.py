@@ -7,7 +7,7 @@ memory, crashed) is retried in another process a few times. The other jobs conti
 import pickle
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -65,7 +65,12 @@ class Attempt(Generic[Job]):
 
 
 def execute(
-    function: Callable[[Job], Value], jobs: Iterable[Job], *, workers: int, retries: int = 2
+    function: Callable[[Job], Value],
+    jobs: Iterable[Job],
+    *,
+    workers: int,
+    retries: int = 2,
+    allowed: Callable[[Sequence[Job]], int] | None = None,
 ) -> Generator[Outcome[Job, Value], None, None]:
     """Run all jobs and yield their outcomes as they finish; close the generator to stop at once.
 
@@ -79,15 +84,20 @@ def execute(
         workers: Maximum number of processes, started when needed. 0 runs the jobs in this process: it starts at once,
             but a crash ends everything and nothing is retried.
         retries: How often to retry a job whose process died.
+        allowed: Called every second with the running jobs; returns the number of processes, in place of `workers`.
     """
     for name, value in (("workers", workers), ("retries", retries)):
         if value < 0:
             raise ValueError(f"{name}={value}: must be at least 0.")
-    return _in_processes(function, jobs, workers, retries) if workers else _in_this_process(function, jobs)
+    return _in_processes(function, jobs, workers, retries, allowed) if workers else _in_this_process(function, jobs)
 
 
 def _in_processes(
-    function: Callable[[Job], Value], jobs: Iterable[Job], workers: int, retries: int
+    function: Callable[[Job], Value],
+    jobs: Iterable[Job],
+    workers: int,
+    retries: int,
+    allowed: Callable[[Sequence[Job]], int] | None,
 ) -> Generator[Outcome[Job, Value], None, None]:
     waiting = deque(Attempt(job=job) for job in jobs)
     ended: list[Outcome[Job, Value]] = []
@@ -95,13 +105,15 @@ def _in_processes(
     busy: dict[Worker, Attempt[Job]] = {}
     try:
         while waiting or busy:
+            if allowed is not None:
+                workers = allowed([attempt.job for attempt in busy.values()])
             while waiting and len(busy) < workers:
                 worker = idle.pop() if idle else Worker()
                 busy[worker] = waiting.popleft()
                 worker.send(function, busy[worker].job)
             yield from ended  # after the next jobs are started, so that a slow consumer does not delay them
             ended.clear()
-            for worker in wait_for_any(busy):
+            for worker in wait_for_any(busy, at_most_once=allowed is not None):
                 attempt, response = busy.pop(worker), worker.receive()
                 if response is None:
                     result = attempt.after_death(worker.cause_of_death(), retries)

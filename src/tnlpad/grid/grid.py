@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from tnlpad.atomic_files import is_disk_full
 from tnlpad.errors import DataError
-from tnlpad.grid.estimate import seconds_per_epoch
+from tnlpad.grid.estimate import seconds_left, seconds_per_epoch
 from tnlpad.grid.executors import Outcome
+from tnlpad.grid.filling import Progress
 from tnlpad.grid.own_data import OwnData, open_own
 from tnlpad.records.store import RecordError, RunFolder, RunInUse
 from tnlpad.records.summaries import finished_summary
@@ -54,6 +55,18 @@ def run_status(run_id: str, out: Path) -> RunStatus:
         return RunStatus(state="begun", epochs=len(folder.epochs()))
     except (RecordError, OSError) as error:
         return RunStatus(state="damaged", problem=str(error))
+
+
+def progress_of(job: "Job") -> Progress | None:
+    """Return the progress of a running job: its speed is relative to its recorded one alone, if there is one."""
+    try:
+        epochs = RunFolder(job_folder(job)).epochs()
+        seconds = float(epochs[-1]["seconds"]["training"])
+    except (RecordError, OSError, LookupError, TypeError, ValueError):  # not begun, or being written
+        return None
+    config = from_json(job.config)
+    alone, _ = seconds_left(config, 0, {}, job.device)
+    return Progress(epochs=len(epochs), speed=(alone or config.epochs) / config.epochs / max(seconds, 1e-9))
 
 
 # The driver -----------------------------------------------------------------------------------------------------------

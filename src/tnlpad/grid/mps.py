@@ -5,7 +5,8 @@ found through folders named in the environment. Ours has its own folder, and exi
 even if that is killed.
 
 A step of these networks is a sequence of small kernels that leaves most of a large GPU idle. Parallel runs fill it, up
-to a number from which each only slows down the others. `benchmarks/training.py` measures it, so far on one GPU.
+to a number from which each only slows down the others. `grid.filling` finds it, beginning with the number that was
+best on one GPU (`benchmarks/training.py`).
 """
 
 import os
@@ -128,20 +129,21 @@ def _environment(names: Mapping[str, str]) -> Iterator[None]:
 
 
 SMALL_NETWORKS = ("lenet", "small_cnn", "mlp")
-RUNS_PER_GPU, SMALL_RUNS_PER_GPU = 9, 20  # that fill an H200; fewer fill a smaller GPU, and more do no harm
+RUNS_PER_GPU, SMALL_RUNS_PER_GPU = 9, 20  # to begin with: they fill an H200, and do no harm to a smaller GPU
 RUNS_PER_CORE = 1.25  # a run's host process mostly waits
 # Most memory of a run, with its CUDA context: small networks, images of 32 pixels, larger images.
 GIGABYTES_SMALL, GIGABYTES, GIGABYTES_OF_PHOTOGRAPHS = 2, 6, 24
 
 
-def runs_at_once(configs: Iterable[RunConfig]) -> int:
-    """Return how many runs to start in parallel on one GPU; 1 without MPS, since they would only take turns."""
+def runs_at_once(configs: Iterable[RunConfig]) -> tuple[int, int]:
+    """Return how many runs to start in parallel on one GPU, and how many fit; 1 without MPS: they would take turns."""
     runs = list(configs)
     if shutil.which(CONTROL) is None or not runs:
-        return 1
+        return 1, 1
     filling = min(SMALL_RUNS_PER_GPU if config.network in SMALL_NETWORKS else RUNS_PER_GPU for config in runs)
     fitting = _free_gigabytes() / max(_gigabytes(config) for config in runs)
-    return max(1, min(filling, int(fitting), int(RUNS_PER_CORE * available_cores()), len(runs)))
+    most = max(1, min(int(fitting), int(RUNS_PER_CORE * available_cores()), len(runs)))
+    return min(filling, most), most
 
 
 def _gigabytes(config: RunConfig) -> float:

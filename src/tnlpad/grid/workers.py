@@ -96,13 +96,13 @@ class Worker:
         self._process.close()
 
 
-def wait_for_any(workers: Collection[Worker]) -> list[Worker]:
-    """Wait until some workers have responded or died, and return those."""
+def wait_for_any(workers: Collection[Worker], *, at_most_once: bool = False) -> list[Worker]:
+    """Wait until some workers have responded or died, and return those; or for a second, if `at_most_once`."""
     while True:
         responded = connection.wait([worker._connection for worker in workers], timeout=POLL_SECONDS)
         # A process that a job has started may keep a dead worker's pipe open, so check the worker as well.
         found = [worker for worker in workers if worker._connection in responded or not worker._process.is_alive()]
-        if found:
+        if found or at_most_once:
             return found
 
 
