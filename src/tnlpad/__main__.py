@@ -1,6 +1,6 @@
 """Run the command `tnlpad`: its console script, and `python -m tnlpad`."""
 
-from tnlpad.interrupts import leave_when_interrupted
+from tnlpad.interrupts import INTERRUPTED, end_interrupted, leave_when_interrupted
 
 
 def main() -> None:
@@ -8,7 +8,12 @@ def main() -> None:
     leave_when_interrupted()
     from tnlpad.cli import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as ending:
+        if ending.code == INTERRUPTED:
+            end_interrupted()
+        raise
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ own, so `was_interrupted` says whether there was one.
 It is imported before anything else, and imports little itself: until then, Ctrl-C prints a traceback.
 """
 
+import atexit
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,18 @@ _received: list[int] = []
 def leave(*_: object) -> "NoReturn":
     """End the process at once, also in the middle of an import, where an exception may be lost or changed."""
     os.write(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2, b"Interrupted.\n")
+    os._exit(INTERRUPTED)
+
+
+def end_interrupted() -> "NoReturn":
+    """End the process with the code of an interrupt, after what is registered for its end.
+
+    `python -m` ends by a signal instead if an interrupt has met code that Python compiles from text, as dataclasses do.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
     os._exit(INTERRUPTED)
 
 

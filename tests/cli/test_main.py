@@ -70,10 +70,12 @@ def test_no_option_is_renamed_by_its_placeholder():
                 assert named or (option.metavar or "").lower() != name, f"{command.__name__}: --{name}"
 
 
-def interrupted(code):
-    """Run Python code that interrupts itself; return its exit code and stderr."""
+def interrupted(folder, code):
+    """Run a module that interrupts itself, as `python -m tnlpad` is run; return its exit code and stderr."""
     code = f"import os, signal; stop = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n{code}"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    (folder / "interrupting.py").write_text(code)
+    words = [sys.executable, "-m", "interrupting"]
+    ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     return ended.returncode, ended.stderr
 
 
@@ -85,14 +87,22 @@ def interrupted(code):
         "import tnlpad.cli.runs; tnlpad.records.store.find_runs = stop",
         "def lost(*_):\n try: stop()\n except KeyboardInterrupt: pass\n raise ValueError('of a library')\n"
         "tnlpad.records.store.find_runs = lost",
+        "tnlpad.records.store.find_runs = lambda *_: exec('stop()', {'stop': stop})",
         "import atexit; atexit.register(stop)",
     ],
-    ids=["while it is imported", "while it is set up", "while a verb runs", "lost in a library", "while it ends"],
+    ids=[
+        "while it is imported",
+        "while it is set up",
+        "while a verb runs",
+        "lost in a library",
+        "in compiled text",
+        "while it ends",
+    ],
 )
 def test_an_interrupt_is_130_and_one_line_at_any_moment(moment, tmp_path):
     code = f"import sys; sys.argv = ['tnlpad', 'runs', {str(tmp_path)!r}]\n"
     code += "import tnlpad.records.store\n" + moment + "\nfrom tnlpad.__main__ import main; main()"
-    ended, errors = interrupted(code)
+    ended, errors = interrupted(tmp_path, code)
     assert (ended, errors.splitlines()[-1], errors.count("\n")) == (130, "Interrupted.", 1 + ("no runs" in errors))
 
 
