@@ -14,7 +14,7 @@ from tnlpad.array_files import ArrayFile, read_array
 from tnlpad.data.files import read_bounded
 from tnlpad.data.own import open_dataset
 from tnlpad.errors import DataError, LabelFileError, MatrixFileError
-from tnlpad.json_text import MAX_DEPTH, parse_json
+from tnlpad.json_text import MAX_BYTES, MAX_DEPTH, load_json, parse_json
 from tnlpad.noise.files import read_label_file, read_matrix
 from tnlpad.paper.cells import Experiment
 from tnlpad.records.archive import archive, finished_records, write_archived
@@ -173,6 +173,15 @@ def test_nested_texts():
 def test_json_that_cannot_be_parsed(content):
     with pytest.raises(ValueError):  # noqa: PT011
         parse_json(content.encode(errors="surrogatepass"))
+
+
+def test_json_files_that_are_too_large(tmp_path):
+    with open(tmp_path / "x.json", "wb") as file:
+        file.truncate(MAX_BYTES + 1)  # takes no space on disk
+    with pytest.raises(ValueError, match="268,435,457 bytes"):
+        load_json(tmp_path / "x.json")
+    result = asked("train", "digits", "--config", tmp_path / "x.json")
+    assert (result.exit_code, "268,435,457 bytes" in result.stderr) == (2, True)
 
 
 def test_brackets_as_a_configuration(tmp_path):

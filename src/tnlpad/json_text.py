@@ -1,12 +1,27 @@
-"""Parse JSON that may be damaged or hostile. All that can be wrong with it is a ValueError."""
+"""Read JSON that may be damaged or hostile. All that can be wrong with it is a ValueError."""
 
 import json
+import os
 import re
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, NoReturn
 
-MAX_DEPTH = 100
+MAX_DEPTH, MAX_BYTES = 100, 1 << 28
 NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[^\[\]{}"]+', re.DOTALL)
+
+
+def load_json(path: Path, *, finite: bool = False) -> Any:
+    """Return the value of a JSON file; see `parse_json`.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is not JSON, too large, or nested too deeply.
+    """
+    with open(path, "rb") as file:
+        if (size := os.fstat(file.fileno()).st_size) > MAX_BYTES:
+            raise ValueError(f"it has {size:,} bytes, and at most {MAX_BYTES:,} are read")
+        return parse_json(file.read(), finite=finite)
 
 
 def parse_json(content: bytes | str, *, finite: bool = False) -> Any:

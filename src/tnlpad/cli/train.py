@@ -51,7 +51,7 @@ from tnlpad.cli.progress import run_progress
 from tnlpad.cli.ray_ranks import RankCpus, Ranks, chosen_cluster
 from tnlpad.cli.summary import plan, print_settings, print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.ranks.launch import launched_count, launched_rank
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _read_config(file: Path, words: Mapping[str, str | None], seed: int | None) 
     from tnlpad.runs.config import from_json
 
     try:
-        plain = parse_json(file.read_bytes())
+        plain = load_json(file)
     except (OSError, ValueError) as error:
         raise ValueError(f"--config {file}: cannot be read ({error}). Give a run's config.json.") from error
     if not isinstance(plain, dict):

@@ -34,7 +34,7 @@ from tnlpad.data.prepared import (
 )
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.types import ImageStore
 
 IMAGES_PER_PART = 8192
@@ -145,7 +145,7 @@ def _begin(folder: Path, listed: bytes, facts: dict[str, Any]) -> None:
         left.unlink()
     if (folder / BEGUN).exists():
         with readable_as("JSON", folder / BEGUN, ADVICE):
-            before = parse_json((folder / BEGUN).read_bytes())
+            before = load_json(folder / BEGUN)
         _require_same(folder, before, facts)
     elif any(folder.glob("part-*.bin")):
         raise DataError(f"{folder} has parts of unknown images. Remove the folder, or write to another one.")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.files import user_cache
 from tnlpad.data.own.digests import DIGEST_BYTES, NOWHERE, DigestIndex, Digests
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.types import Index
 
 INFO = "info.json"
@@ -225,7 +225,7 @@ def _entry(folder: Path) -> CacheEntry | None:
 
 def _info(folder: Path) -> EntryKey | None:
     try:
-        info: Any = parse_json((folder / INFO).read_bytes())
+        info: Any = load_json(folder / INFO)
         key = EntryKey(**info)
     except (OSError, ValueError, TypeError):
         return None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tnlpad.array_files import NUMBERS, ArrayFile
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.errors import DataError
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 
 DESCRIPTION, ARRAYS = "encoder.json", "encoder.npz"
 
@@ -69,7 +69,7 @@ def write_encoder(folder: Path, description: Mapping[str, Any], arrays: Mapping[
 def read_encoder(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the description and the arrays of an encoder; raise DataError if they cannot be read."""
     try:
-        description = parse_json((folder / DESCRIPTION).read_bytes())
+        description = load_json(folder / DESCRIPTION)
         arrays = dict(ArrayFile(folder / ARRAYS, NUMBERS, "The samples cannot be encoded without it. Train again."))
     except (OSError, ValueError) as error:
         raise DataError(f"{folder}: the encoder of the samples cannot be read ({error}). Train again.") from error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import IDENTITY_DIGITS, Backbone, dimensions_of, sha256_of
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -292,7 +292,7 @@ def _sentence_modules(folder: Path, name: str) -> set[str]:
 def _json(path: Path, kind: type = dict) -> Any:
     """Return the content of a JSON file, or an empty value if it is missing or of another kind."""
     try:
-        content = parse_json(path.read_bytes())
+        content = load_json(path)
     except (OSError, ValueError):
         return kind()
     return content if isinstance(content, kind) else kind()

@@ -27,7 +27,7 @@ from tnlpad.atomic_files import write_by_rename
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.penalties import PowerDecay
 from tnlpad.core.split import parameter_groups
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.methods import Method
 from tnlpad.records.store import to_json
 from tnlpad.runs.config import RunConfig, command, configure, departures
@@ -111,7 +111,7 @@ def compute(
 def is_there(out: Path, configs: Mapping[str, RunConfig], problem: Problem = Problem()) -> bool:
     """Whether the file can be read and belongs to these runs and this problem."""
     try:
-        found = parse_json((out / f"{NAME}.json").read_bytes())
+        found = load_json(out / f"{NAME}.json")
         known = (found["two_weights"]["problem"], found["real_run"]["commands"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -22,7 +22,7 @@ from tnlpad.array_files import ArrayFile
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.core.batchnorm import reestimated_batchnorm
 from tnlpad.data.catalogue import find
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.methods import Method
 from tnlpad.records.store import RunFolder
 from tnlpad.rng import numpy_stream
@@ -283,7 +283,7 @@ def embed(
                     "run_id": config.run_id,
                 }
                 write_by_rename(file, compact(panel))
-            panels.append(parse_json(file.read_bytes()))
+            panels.append(load_json(file))
     return panels
 
 

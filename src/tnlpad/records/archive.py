@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tnlpad.atomic_files import write_by_rename
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.records.curves import Curves, curves_from_json, curves_of, share
 from tnlpad.records.samples import DATA_FILE
 from tnlpad.records.store import Record, RecordError, RunFolder
@@ -143,7 +143,7 @@ def read_extras(
         if file.stem in found or not file.is_file():
             continue
         try:
-            content = parse_json(file.read_bytes())
+            content = load_json(file)
         except (OSError, ValueError) as error:
             on_problem(Problem(kind="damaged", path=file, reason=f"cannot be read ({error}). Compute it again"))
             continue
@@ -204,7 +204,7 @@ def _from_file(path: Path) -> FinishedRecord | None:
             raise damaged(f"{error!r} in its curves") from error
 
     try:
-        content = parse_json(path.read_bytes())
+        content = load_json(path)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except ValueError as error:

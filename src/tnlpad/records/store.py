@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tnlpad.atomic_files import append_durably, replacing, write_by_rename
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json, parse_json
 from tnlpad.records.checksums import Checksums, checksums_of, is_intact, sealed, sha256_of, unsealed
 from tnlpad.schema import Optional, Schema, problem
 
@@ -285,7 +285,7 @@ def to_json(value: Mapping[str, Any]) -> bytes:
 def read_json(path: Path) -> Record:
     """Read a JSON object; raise `RecordError` if it is missing or damaged."""
     try:
-        value = parse_json(path.read_bytes(), finite=True)
+        value = load_json(path, finite=True)
     except FileNotFoundError as error:
         raise RecordError(
             f"{path} does not exist: the folder holds no run, or one that is not finished. Check the folder, or run "

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tnlpad.atomic_files import PRIVATE_MODE, write_by_rename
-from tnlpad.json_text import parse_json
+from tnlpad.json_text import load_json
 from tnlpad.records.store import LOCK_TIMEOUT_SECONDS, RunInUse
 from tnlpad.suspects.listing import RankedRun
 from tnlpad.suspects.review import REVIEW_FILE
@@ -72,7 +72,7 @@ def locked(folder: Path) -> Iterator[None]:
 def read_address(folder: Path) -> Address | None:
     """Return the address of the last server; None if there is none, or its file is damaged."""
     try:
-        return Address(**parse_json((folder / SERVER_FILE).read_bytes()))
+        return Address(**load_json(folder / SERVER_FILE))
     except (OSError, ValueError, TypeError):
         return None
 
