@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from benchmarks.machine import captured, leave, machine, versions, write
+from benchmarks.sharing import trained
 from benchmarks.training import TASKS, Ours, packed
 from tnlpad.grid.mps import mps
 from tnlpad.networks import build
@@ -73,23 +74,9 @@ def of_processes(task: str, runs: int, seconds: float) -> float:
 def of_streams(task: str, runs: int, seconds: float) -> float:
     """The host only launches: whole steps, the reading of the next rows included, are in the graphs."""
     ours = [Ours(task, METHOD, "cuda") for _ in range(runs)]
-    graphs = []
     for each in ours:
         each.epoch()
-        graphs += [graph.graph for (_, size), graph in each.engine.graphs.items() if size == each.batch]
-    streams = [torch.cuda.Stream() for _ in ours]
-    done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        for each in ours:
-            each.engine.next_step.zero_()  # or the rows of the epoch would come to an end
-        torch.cuda.synchronize()
-        for _ in range(200):
-            for stream, graph in zip(streams, graphs, strict=True):
-                with torch.cuda.stream(stream):
-                    graph.replay()
-        torch.cuda.synchronize()
-        done += 200 * sum(each.batch for each in ours)
-    return done / (time.perf_counter() - began)
+    return trained(ours, seconds)
 
 
 def of_stacked(task: str, runs: int, device: str, seconds: float) -> float:
