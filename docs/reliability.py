@@ -25,7 +25,8 @@ def counts(record: Mapping[str, Any]) -> str:
     """Describe the last soak: attacks and failures by part, and the kinds that each part attacks."""
     versions = record["versions"]
     text = (
-        f"The last recorded soak took {record['minutes']:g} minutes in {record['workers']} processes "
+        f"The last recorded soak took {record['minutes']:g} minutes in {record['workers']} "
+        f"{'process' if record['workers'] == 1 else 'processes'} "
         f"({record['machine']}; tnlpad {versions['tnlpad']}, torch {versions['torch']}; "
         "[record](../benchmarks/records/soak-cpu.json)). A failure is a broken promise: a result that is lost, "
         "different or changed unnoticed, a process that hangs, a file left behind, or an error that is not one of "
