@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -251,8 +252,9 @@ def digest(path: Path) -> str:
     """Return a hash of a file; of JSON, without durations."""
     content = path.read_bytes()
     if path.suffix in (".json", ".jsonl"):
-        documents = [json.loads(content)] if path.suffix == ".json" else map(json.loads, content.splitlines())
-        content = json.dumps([without_times(each) for each in documents], sort_keys=True).encode()
+        texts = [content] if path.suffix == ".json" else content.splitlines()
+        with suppress(ValueError):  # a line that a kill has cut off
+            content = json.dumps([without_times(json.loads(text)) for text in texts], sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
 
 

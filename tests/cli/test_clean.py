@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import shlex
 from datetime import date
 
@@ -475,3 +476,29 @@ def test_the_review_of_the_run_is_used_unless_another_one_is_given(run, tmp_path
     assert [row["label"] for row in _written(run, tmp_path, "--review", tmp_path / "other.csv")[:2]] != ["wasp", "fly"]
     both = asked(run, "--out", tmp_path / "m.csv", "--no-review", "--review", tmp_path / "other.csv")
     assert both.exit_code == 2
+
+
+def test_killed_just_before_a_folder_has_its_name_the_same_command_writes_everything(tmp_path, monkeypatch):
+    run = trained.trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    words = ("clean", run, "--out", tmp_path / "new", "--top", "2")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rename", lambda *_: (_ for _ in ()).throw(OSError(5, "killed")))
+        assert trained.asked(*words).exit_code == 1
+    assert not (tmp_path / "new").exists()
+    assert trained.asked(*words).exit_code == 0
+    assert {"new", "new.changes.csv"} <= {each.name for each in tmp_path.iterdir()}
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_the_log_of_changes_is_there_when_the_folder_is(tmp_path, monkeypatch):
+    """A command that finds the folder does not write it again, so a kill must not come between the two."""
+    run = trained.trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    rename, there = os.rename, []
+
+    def renamed(source, target):
+        there.append((tmp_path / "new.changes.csv").exists())
+        rename(source, target)
+
+    monkeypatch.setattr("os.rename", renamed)
+    assert trained.asked("clean", run, "--out", tmp_path / "new", "--top", "2").exit_code == 0
+    assert there == [True]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnlpad.atomic_files import replacing, replacing_folder
+from tnlpad.atomic_files import replacing
 from tnlpad.data.own.columns import without
 from tnlpad.data.own.dataset import Part
 from tnlpad.data.own.hugging_face import Dataset, class_names_of, is_saved_to_disk, read_dataset
@@ -73,13 +73,12 @@ def write_parquet(out: Path, source: Source, found: CleanedDataset) -> None:
         pq.write_table(joined(list(tables.values()), source.path), file)
 
 
-def write_dataset_folder(out: Path, source: Source, found: CleanedDataset) -> None:
-    """Write a folder as `save_to_disk` or the Hugging Face Hub does."""
+def write_dataset_folder(folder: Path, source: Source, found: CleanedDataset) -> None:
+    """Write into an empty folder as `save_to_disk` or the Hugging Face Hub does."""
     tables = _tables(found)
-    with replacing_folder(out) as folder:
-        if is_saved_to_disk(source.path) and _save_to_disk(folder, tables, found.dataset.names):
-            return
-        _write_hub_files(folder, tables)
+    if is_saved_to_disk(source.path) and _save_to_disk(folder, tables, found.dataset.names):
+        return
+    _write_hub_files(folder, tables)
 
 
 def as_text_table(source: Source, found: CleanedDataset) -> CleanedTable:

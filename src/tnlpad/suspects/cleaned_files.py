@@ -7,10 +7,11 @@ X.decisions.csv    the labels that a person decided on, by their ids in X, for a
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from tnlpad.atomic_files import replacing_folder
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.decided import decisions_file
 from tnlpad.data.own.hugging_face import is_hugging_face
@@ -120,15 +121,25 @@ def write_cleaned(
         new_ids: NewIds = {}
     else:
         task = _task(out, run, cleaning.kept, files, reporter)
+        if task.suffix == FOLDER:
+            # The logs come first: after a kill between them and the folder, the same command writes both again.
+            with replacing_folder(out) as folder:
+                new_ids = writers[origin](replace(task, target=folder))
+                _write_logs(out, cleaning, new_ids, formulas)
+            return
         new_ids = writers.get(origin, _write_table)(task)
     _write_logs(out, cleaning, new_ids, formulas)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Task:
-    """Where to write which samples of which data; `data` are None for image files, which are not opened."""
+    """Where to write which samples of which data; `data` are None for image files, which are not opened.
+
+    A folder is written into `target`, which takes the name `out` when it is complete.
+    """
 
     out: Path
+    target: Path
     source: Source
     data: OwnDataset | None
     kept: Sequence[Cleaned]
@@ -148,7 +159,7 @@ def _task(out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, repo
         require_unchanged(run, listing)
     source = source_of(run, listing if data is None else data)
     out.parent.mkdir(parents=True, exist_ok=True)
-    return _Task(out=out, source=source, data=data, kept=kept, used=run.samples["id"], files=files)
+    return _Task(out=out, target=out, source=source, data=data, kept=kept, used=run.samples["id"], files=files)
 
 
 def _write_record(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> None:
@@ -161,7 +172,7 @@ def _write_record(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> None:
 
 def _write_images(task: _Task) -> NewIds:
     if task.suffix == FOLDER:
-        return write_image_folder(task.out, task.source, task.kept, task.files)
+        return write_image_folder(task.target, task.source, task.kept, task.files)
     write_rows(task.out, HEADER, (row.fields() for row in task.kept))
     return {}
 
@@ -169,7 +180,7 @@ def _write_images(task: _Task) -> NewIds:
 def _write_dataset(task: _Task) -> NewIds:
     dataset = cleaned_dataset(task.source, task.kept, task.used)
     if task.suffix == FOLDER:
-        write_dataset_folder(task.out, task.source, dataset)
+        write_dataset_folder(task.target, task.source, dataset)
     elif task.suffix == ".parquet":
         write_parquet(task.out, task.source, dataset)
     else:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from tnlpad.atomic_files import replacing_folder
 from tnlpad.errors import DataError
 from tnlpad.suspects.clean import Cleaned
 from tnlpad.suspects.cleaned_rows import NewIds, Source
@@ -14,17 +13,16 @@ from tnlpad.suspects.cleaned_rows import NewIds, Source
 Files = Literal["link", "copy"]
 
 
-def write_image_folder(out: Path, source: Source, kept: Sequence[Cleaned], files: Files) -> NewIds:
-    """Write the images that are kept, as hard links where possible or as copies.
+def write_image_folder(folder: Path, source: Source, kept: Sequence[Cleaned], files: Files) -> NewIds:
+    """Write the images that are kept into an empty folder, as hard links where possible or as copies.
 
     An image whose label changed moves to the folder of its class. Where a file of that name is, it gets another one.
     """
     targets = _targets(kept, has_parts=source.parts is not None)
-    with replacing_folder(out) as folder:
-        for sample in kept:
-            target = folder / targets[sample.id]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _add(os.path.realpath(source.path / sample.id), target, files)
+    for sample in kept:
+        target = folder / targets[sample.id]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _add(os.path.realpath(source.path / sample.id), target, files)
     return targets
 
 
