@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
+from tests.edited_runs import reseal
 from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.cli.report import datasets_table
@@ -171,10 +172,14 @@ def test_damaged_runs_are_named_and_the_others_reported(runs, tmp_path):
 
 
 def test_damaged_curves_are_named_too(runs, tmp_path):
-    (sorted(runs.iterdir())[0] / "epochs.jsonl").write_text("no JSON\n" * 6)
+    first, second = sorted(runs.iterdir())
+    for path in (first, second):
+        (path / "epochs.jsonl").write_text("no JSON\n" * 6)
+    reseal(first)
     result = run(runs, "--out", tmp_path / "report")
     assert result.exit_code == 0
-    assert "curves unreadable" in result.stderr
+    assert f"{first}: curves unreadable" in result.stderr
+    assert f"Left out: {second}: " in result.stderr  # its checksum differs
 
 
 def test_many_damaged_ones_are_counted(runs, tmp_path):

@@ -226,9 +226,7 @@ def here(monkeypatch):
     """Run in this process: no other tests of what a worker does are needed."""
     from tnlpad.grid.executors import execute
 
-    monkeypatch.setattr(
-        "tnlpad.grid.executors.execute", lambda function, jobs, *, workers: execute(function, jobs, workers=0)
-    )
+    monkeypatch.setattr("tnlpad.grid.executors.execute", lambda function, jobs, **_: execute(function, jobs, workers=0))
 
 
 def test_what_is_missing_is_run_and_a_second_time_nothing(out, here, monkeypatch):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.edited_runs import edit
+from tests.edited_runs import edit, reseal
 from tests.report.test_page import read
 from tests.synthetic_runs import write_run
 from tnlpad.cli.report import datasets_table
@@ -220,6 +220,7 @@ def test_damaged_records_are_named_on_the_page(runs, tmp_path):
     first, second, *_ = sorted(runs.iterdir())
     (first / "summary.json").write_text("{")
     (second / "epochs.jsonl").write_text("{\n" * 6)
+    reseal(second)
     RunFolder(runs / "begun").begin({"a": 1})
     written = report(tmp_path / "report", runs)
     text = text_of(written.page)
@@ -248,6 +249,7 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(runs, t
 def test_a_column_without_readable_curves_has_no_figure(runs, tmp_path):
     for path in runs.iterdir():
         (path / "epochs.jsonl").write_text("{}\n" * 6)
+        reseal(path)
     page = report(tmp_path / "report", runs).page.read_text()
     assert 'class="figure curves"' not in page
     assert "99.08" in page
