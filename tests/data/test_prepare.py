@@ -157,6 +157,7 @@ def change(name, value):
         (lambda folder: (folder / MANIFEST).write_text("no"), r"manifest\.json is damaged"),
         (change("images_per_part", "2"), "images_per_part is '2', not a whole number"),
         (change("images_per_part", 0), r"manifest\.json is damaged"),
+        (change("images_per_part", 7), "parts of other numbers of images than 7"),
         (change("parts", [{"file": 1}]), "in a part, file is 1"),
         (change("parts", [1]), "parts is a list"),
     ],

@@ -94,6 +94,18 @@ def test_an_index_of_other_shapes_is_built_again(folder, change):
     assert list(reopened(folder).names()) == before
 
 
+@pytest.mark.parametrize("change", [{"shard": 9}, {"offset": 10**6}, {"size": 10**6}])
+def test_an_index_of_images_outside_the_shards_is_built_again(folder, change):
+    before = open_shards(folder).read(0)
+    with np.load(folder / INDEX_FILE) as file:
+        arrays = dict(file)
+    ((name, value),) = change.items()
+    changed = arrays[name].astype(np.int64)
+    changed[0] = value
+    np.savez(folder / INDEX_FILE, **arrays | {name: changed})
+    assert reopened(folder).read(0) == before
+
+
 def test_names_that_are_not_in_utf_8_are_refused(folder):
     write_shard(folder / "000002.tar", {"\udcff.jpg": b"x"})
     with pytest.raises(DataError, match=r"000002\.tar: the name of member .* is not in UTF-8"):

@@ -100,13 +100,21 @@ def read_manifest(folder: Path) -> Manifest:
         if found := next(filter(None, (problem(part, PART_FIELDS) for part in fields["parts"])), None):
             raise ValueError(f"in a part, {found}")
         manifest = Manifest(**fields | {"parts": tuple(PreparedPart(**part) for part in fields["parts"])})
-        if manifest.images_per_part < 1 or any(part.images < 0 for part in manifest.parts):
-            raise ValueError("numbers of images below zero")
+        _check_counts(manifest)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}). {ADVICE}") from error
     if manifest.format != FORMAT:
         raise DataError(f"{path} has format {manifest.format}; this version reads format {FORMAT}. {ADVICE}")
     return manifest
+
+
+def _check_counts(manifest: Manifest) -> None:
+    counts = [part.images for part in manifest.parts]
+    if manifest.images_per_part < 1 or any(count < 0 for count in counts):
+        raise ValueError("numbers of images below zero")
+    full = all(count == manifest.images_per_part for count in counts[:-1])
+    if sum(counts) != manifest.images or not full or max(counts, default=0) > manifest.images_per_part:
+        raise ValueError(f"parts of other numbers of images than {manifest.images_per_part:,}")
 
 
 def open_prepared(folder: Path) -> "PreparedImages | None":

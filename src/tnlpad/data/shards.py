@@ -91,7 +91,19 @@ def _indexed(folder: Path, stamp: Stamp, reporter: Reporter) -> "ShardImages":
 def kept_index(folder: Path, stamp: Stamp) -> ShardIndex | None:
     """Return the index that was written for these shards, or None."""
     digest = _digest(stamp)
-    return next((kept for path in _places(folder) if (kept := _read_index(path, digest)) is not None), None)
+    found = (_read_index(path, digest) for path in _places(folder))
+    return next((kept for kept in found if kept is not None and _fits(kept, stamp)), None)
+
+
+def _fits(index: ShardIndex, stamp: Stamp) -> bool:
+    """Return whether all images of an index lie within the shards."""
+    if len(index.shard) == 0:
+        return True
+    if int(index.shard.min()) < 0 or int(index.shard.max()) >= len(stamp):
+        return False
+    sizes = np.array([size for _, size, _ in stamp], np.int64)
+    inside = index.offset.astype(np.int64) + index.size <= sizes[index.shard]
+    return bool(inside.all()) and int(index.offset.min()) >= 0 and int(index.size.min()) >= 0
 
 
 def _digest(stamp: Stamp) -> str:
