@@ -2,6 +2,7 @@
 
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,12 @@ def test_the_progress_of_a_run_is_that_of_its_last_epoch_relative_to_training_al
     assert found.epochs == 2
     append(3, 8.0)
     assert progress_of(job).speed == pytest.approx(found.speed / 2)
+
+
+def test_user_data_have_no_recorded_speed_and_count_alike(tmp_path):
+    config = replace(configure("digits", noise="symmetric:0.4", device="cuda"), dataset="own")
+    job = Job("a", config.to_json(), str(tmp_path), None, "cuda", own=object())
+    (tmp_path / "a").mkdir()
+    record = {"epoch": 1, "validation_accuracy": 0.5, "test_accuracy": None, "seconds": {"training": 4.0}}
+    RunFolder(tmp_path / "a").append_epoch(record)
+    assert progress_of(job) == Progress(epochs=1, speed=0.25)

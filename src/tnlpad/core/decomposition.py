@@ -85,8 +85,8 @@ class Decomposition(Optimizer):
         steps_per_epoch: Start an epoch after this many steps, for loops that count steps. Without it, call
             `start_epoch()` before the first step of every epoch.
         working_dtype: Keep the model's decomposed weights, except biases, in this dtype, such as `torch.bfloat16`.
-            σ and γ stay in single precision. Under autocast with this dtype the results are the same, bit for bit, and
-            a step is faster: no weight or gradient is cast. Save the model by `sigma_state_dict`, which is not rounded.
+            σ and γ stay in single precision. Under autocast with this dtype the weights have the same values, and a
+            step on a GPU is faster: no weight or gradient is cast. `sigma_state_dict` is not rounded: save that.
         **options: Options of the base optimizer (`lr`, `momentum`, `weight_decay`, ...). To capture `step()` in a
             CUDA graph, pass `lr` as a tensor on the device, and for SGD `fused=True`.
     """

@@ -64,9 +64,11 @@ def progress_of(job: "Job") -> Progress | None:
         seconds = float(epochs[-1]["seconds"]["training"])
     except (RecordError, OSError, LookupError, TypeError, ValueError):  # not begun, or being written
         return None
-    config = from_json(job.config)
-    alone, _ = seconds_left(config, 0, {}, job.device)
-    return Progress(epochs=len(epochs), speed=(alone or config.epochs) / config.epochs / max(seconds, 1e-9))
+    alone = None  # seconds of all epochs; user data have no recorded ones
+    if job.own is None:
+        alone, _ = seconds_left(from_json(job.config), 0, {}, job.device)
+    per_epoch = 1.0 if alone is None else alone / job.config["epochs"]
+    return Progress(epochs=len(epochs), speed=per_epoch / max(seconds, 1e-9))
 
 
 # The driver -----------------------------------------------------------------------------------------------------------
