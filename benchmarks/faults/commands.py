@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ HANGING_SECONDS = 120
 CACHE = "cache"
 TIMES = ("seconds", "sha256")  # keys of records that hold durations, or checksums over such files
 POLL_SECONDS = 0.005
+HELD_BACK = {signal.SIGINT, signal.SIGTERM}
 
 Words = Callable[[Path], list[str]]
 
@@ -115,14 +117,23 @@ class Ended:
 
 
 def forked(words: Sequence[str], folder: Path, errors: Path, prepare: Callable[[], object] = lambda: None) -> int:
-    """Start a command in a process of its own, after `prepare` there; return its id."""
+    """Start a command in a process and process group of its own, after `prepare` there; return its id.
+
+    A signal may come before the child runs its first line. It is held back until the command handles it. Signals do
+    what they do to a new process, whatever handlers this one has: libraries set some, such as Ray for SIGTERM.
+    """
+    errors.write_bytes(b"")
+    signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
     child = os.fork()
     if child:
+        os.setpgid(child, child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         return child
     code = 1
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         descriptor = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
@@ -151,8 +162,11 @@ def started(words: Sequence[str], folder: Path, errors: Path) -> int:
 def _called() -> int:
     """Run the command as its console script does, and return the exit code."""
     from tnlpad.__main__ import main
+    from tnlpad.interrupts import leave_when_interrupted
 
     try:
+        leave_when_interrupted()  # the first line of the command, which must come before a signal that was held back
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         main()
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
@@ -195,6 +209,7 @@ class Workplace:
             samples.WRITERS[self.command.data](self.place)
         shutil.copytree(self.place, self.base)
         self.operations, self.seconds = 0, 0.0
+        self.struck: Counter[str] = Counter()
         self.expected = self._undisturbed()
 
     def begin(self) -> None:
@@ -212,6 +227,10 @@ class Workplace:
         if self.command.started:
             return started(words, self.place, self.errors)
         return forked(words, self.place, self.errors, prepare)
+
+    def count(self, number: signal.Signals, ended: Ended) -> None:
+        """Count a signal, unless the command had come to its end before."""
+        self.struck[number.name] += ended.code != 0
 
     def content(self) -> dict[str, str]:
         """Return a digest of every file by its name, without durations and caches."""

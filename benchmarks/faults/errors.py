@@ -6,8 +6,10 @@ import sys
 import traceback
 from pathlib import Path
 
+import tnlpad
+
 ROOT = Path(__file__).parents[2]
-PACKAGE = f"{os.sep}tnlpad{os.sep}"
+PACKAGE = f"{Path(tnlpad.__file__).parent}{os.sep}"  # a checkout of the same name also holds the libraries in .venv
 LINES_SHOWN = 14
 
 
@@ -21,13 +23,13 @@ def is_ours(error: BaseException) -> bool:
         return True
     last = traceback.extract_tb(error.__traceback__)[-1]
     raised = linecache.getline(last.filename, last.lineno or 0).lstrip().startswith("raise ")
-    return type(error) is ValueError and PACKAGE in last.filename and raised
+    return type(error) is ValueError and last.filename.startswith(PACKAGE) and raised
 
 
 def brief(error: BaseException) -> str:
     """Return the kind of an error and the last line of the project that it passed."""
-    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if PACKAGE in frame.filename]
-    place = f"{ours[-1].filename.rpartition(PACKAGE)[2]}:{ours[-1].lineno} {ours[-1].name}" if ours else "outside"
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(PACKAGE)]
+    place = f"{ours[-1].filename.removeprefix(PACKAGE)}:{ours[-1].lineno} {ours[-1].name}" if ours else "outside"
     return f"{type(error).__name__} at {place}"
 
 

@@ -1,7 +1,9 @@
 """Let something happen at the k-th file operation of this process: a signal, half a write, or a full disk.
 
 Opening for writing, renaming, removing and the like are noticed by an audit hook, which Python calls before it does
-them, also for libraries. Writes and fsync are noticed where the project itself writes, in `tnlpad.atomic_files`.
+them, also for libraries. Writes and fsync are noticed where the project itself writes, in `tnlpad.atomic_files`. Some
+files are written in thousands of small pieces, so of the writes to a file only the first, second, fourth, eighth and so
+on count as operations.
 """
 
 import builtins
@@ -48,13 +50,11 @@ class FileOperations:
 
         os.fsync = counted
 
-    def noticed(self, event: str) -> bool:
+    def noticed(self, event: str, *, counts: bool = True) -> None:
         """Count an operation, and act if it is the one."""
-        self.count += 1
-        if self.count == self.at or (self.lasting and 0 < self.at < self.count and event in CREATING):
+        self.count += counts
+        if (counts and self.count == self.at) or (self.lasting and 0 < self.at <= self.count and event in CREATING):
             self.act()
-            return True
-        return False
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in CREATING and event not in CHANGING:
@@ -75,7 +75,7 @@ class CountedFile:
     """A file whose writes are counted."""
 
     def __init__(self, file: Any, operations: FileOperations) -> None:
-        self._file, self._operations = file, operations
+        self._file, self._operations, self._writes = file, operations, 0
 
     def __enter__(self) -> "CountedFile":
         self._file.__enter__()
@@ -87,10 +87,12 @@ class CountedFile:
     def write(self, content: Any) -> Any:
         """Write; if this is the operation, only half of it may come to the disk."""
         operations = self._operations
-        if operations.halves and operations.count + 1 == operations.at:
+        self._writes += 1
+        counts = self._writes.bit_count() == 1
+        if counts and operations.halves and operations.count + 1 == operations.at:
             self._file.write(bytes(content)[: len(content) // 2])
             self._file.flush()
-        operations.noticed("write")
+        operations.noticed("write", counts=counts)
         return self._file.write(content)
 
     def __getattr__(self, name: str) -> Any:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Flips:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
+        self.struck: Counter[str] = Counter()
         self.runs: dict[str, Path] = {}
         self.expected: dict[str, Outputs] = {}
 

@@ -27,10 +27,12 @@ class Kind:
     Args:
         write: Writes a sample into an empty folder. Each of its files is mangled in turn.
         read: Reads the sample in that folder.
+        replaced: Whether its files are also removed, or replaced by something else.
     """
 
     write: Callable[[Path], object]
     read: Callable[[Path], object]
+    replaced: bool = False
 
 
 def open_data(folder: Path, name: str = "", **options: Any) -> None:
@@ -95,6 +97,15 @@ def _hugging_face(folder: Path) -> None:
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}], "_split": None}))
 
 
+def _hugging_face_parts(folder: Path) -> None:
+    """Write a DatasetDict."""
+    parts = ("train", "test")
+    for part in parts:
+        (folder / part).mkdir()
+        _hugging_face(folder / part)
+    (folder / "dataset_dict.json").write_text(json.dumps({"splits": parts}))
+
+
 def _image_arrays(folder: Path) -> None:
     images = np.stack([np.asarray(each) for each in samples.pictures(4)])
     np.savez(folder / "data.npz", images=images, labels=np.array(samples.labels()), split=["train"] * len(images))
@@ -102,6 +113,9 @@ def _image_arrays(folder: Path) -> None:
 
 def _predictions(folder: Path) -> None:
     np.save(folder / "probabilities.npy", np.full((9, 3), 1 / 3, dtype=np.float32))
+    rows = [f"s{place},0.5,0.25,0.25" for place in range(9)]
+    (folder / "probabilities.csv").write_text("\n".join(["id,0,1,2", *rows]) + "\n")
+    (folder / "labels.txt").write_text("".join(f"{place % 3}\n" for place in range(9)))
     np.savez(folder / "labels.npz", labels=np.arange(9) % 3, ids=[f"s{place}" for place in range(9)])
     (folder / "labels.csv").write_text("id,label\n" + "".join(f"s{place},{place % 3}\n" for place in range(9)))
 
@@ -110,10 +124,11 @@ def _read_predictions(folder: Path) -> None:
     from tnlpad.suspects.from_probabilities import find_suspects
     from tnlpad.suspects.prediction_files import read_labels, read_numbers
 
-    columns = [read_labels(folder / name) for name in ("labels.npz", "labels.csv")]
-    probabilities = read_numbers(folder / "probabilities.npy", ("pred_probs",))
-    for column in columns:
-        find_suspects(labels=column.values, probabilities=probabilities.values)
+    columns = [read_labels(folder / name) for name in ("labels.npz", "labels.csv", "labels.txt")]
+    for name in ("probabilities.npy", "probabilities.csv"):
+        probabilities = read_numbers(folder / name, ("pred_probs",))
+        for column in columns:
+            find_suspects(labels=column.values, probabilities=probabilities.values)
 
 
 # Images ---------------------------------------------------------------------------------------------------------------
@@ -294,9 +309,27 @@ def _read_weights(folder: Path) -> None:
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 
+_trained: dict[str, Path] = {}  # by kind of data: the folder that they and a run are in
+
+
 def _run(folder: Path, kind: str) -> None:
-    run = samples.train(folder.parent / kind, kind)
-    shutil.copytree(run, folder / run.name, ignore=shutil.ignore_patterns("suspects", "lock"))
+    from tnlpad.records.samples import read_samples, write_decided
+
+    _trained[kind] = folder.parent / kind
+    run = samples.train(_trained[kind], kind)
+    place = shutil.copytree(run, folder / run.name, ignore=shutil.ignore_patterns("suspects", "lock"))
+    if ids := read_samples(place).get("id"):
+        write_decided(place, dict.fromkeys(ids[:3], samples.CLASSES[0]))
+
+
+def _earlier_run(folder: Path, kind: str) -> None:
+    """Write a run without checksums, as earlier versions did: what reads its files must notice the damage by itself."""
+    from tnlpad.records.checksums import FORMAT_KEY, KEY
+
+    _run(folder, kind)
+    (summary,) = folder.glob("*/summary.json")
+    content = json.loads(summary.read_text())
+    summary.write_text(json.dumps({key: value for key, value in content.items() if key not in (FORMAT_KEY, KEY)}))
 
 
 def _read_run(folder: Path) -> None:
@@ -308,8 +341,136 @@ def _read_run(folder: Path) -> None:
     run = RunFolder(place)
     finished_summary(run)
     run.epochs()
-    if (place / "data.json").exists():
+    if _own_data_of(place) is not None:
         tnlpad.load(place).ranked()
+        _list_and_clean(run, folder.with_name("out"))
+
+
+def _own_data_of(run: Path) -> Path | None:
+    """Return the data that a run was trained on; None if they are published."""
+    kinds = (kind for kind in samples.WRITERS if run.name.startswith(f"{kind}_"))
+    return next((samples.data_of(_trained[kind], kind) for kind in kinds), None)
+
+
+def _list_and_clean(run: Any, out: Path) -> None:
+    """Write what `tnlpad suspects` and `tnlpad clean` do."""
+    from tnlpad.suspects.clean import clean_samples
+    from tnlpad.suspects.cleaned_files import allowed_suffixes, origin_of, write_cleaned
+    from tnlpad.suspects.export import write_suspects
+    from tnlpad.suspects.listing import rank_run
+
+    shutil.rmtree(out, ignore_errors=True)
+    found = rank_run(run)
+    write_suspects(out, ("csv", "html"), found, found.suspects(), warn=lambda sentence: None)
+    cleaning = clean_samples(found, top=3)
+    suffix = allowed_suffixes(origin_of(found, cleaning.kept), found, cleaning.kept)[0]
+    write_cleaned(out / f"cleaned{suffix}", found, cleaning)
+
+
+def _read_earlier_run(folder: Path) -> None:
+    """Read as `tnlpad report` and `tnlpad predict` do as well."""
+    import tnlpad
+
+    _read_run(folder)
+    _read_records(folder)
+    (place,) = folder.iterdir()
+    if (data := _own_data_of(place)) is not None:
+        tnlpad.load(place).predict_proba(data)
+
+
+def _archived(folder: Path) -> None:
+    from tnlpad.records.archive import archive, write_archived
+    from tnlpad.records.store import RunFolder
+
+    write_archived(archive(RunFolder(samples.train(folder.parent / "digits", "digits"))), folder)
+
+
+def _read_records(folder: Path) -> None:
+    from tnlpad.records.archive import finished_records
+
+    for record in finished_records([folder], lambda problem: None):
+        _ = record.curves
+
+
+def _checkpoint(folder: Path) -> None:
+    import torch
+
+    from tnlpad.training.checkpoint import Progress, save_checkpoint
+
+    method = _method()
+    progress = Progress(epoch=1, best=method.network.state_dict(), statistics={"epochs": {"w": 1}})
+    save_checkpoint(folder / "checkpoint.pt", progress, method, {"order": _order()}, torch.device("cpu"))
+
+
+def _read_checkpoint(folder: Path) -> None:
+    import torch
+
+    from tnlpad.training.checkpoint import load_checkpoint
+
+    load_checkpoint(folder / "checkpoint.pt", _method(), {"order": _order()}, torch.device("cpu"))
+
+
+def _method() -> Any:
+    import torch
+
+    from tnlpad.methods.standard import Standard
+
+    network = torch.nn.Linear(4, 3)
+    for parameter in network.parameters():
+        torch.nn.init.ones_(parameter)  # the same bytes every time
+    return Standard(network, torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9))
+
+
+def _order() -> Any:
+    import torch
+
+    return torch.Generator().manual_seed(0)
+
+
+def _cached_features(folder: Path) -> None:
+    cache, digests = _feature_cache(folder)
+    cache.add(list(digests), samples.numbers())
+    cache.flush()
+
+
+def _read_cached_features(folder: Path) -> None:
+    """Read them, or compute them again: a damaged file of a cache is removed."""
+    from tnlpad.features.cache import cached_entries
+
+    cached_entries(folder)
+    cache, digests = _feature_cache(folder)
+    for places, rows in cache.read(digests):
+        if not np.array_equal(rows, samples.numbers()[places]):
+            raise RuntimeError("features have changed unnoticed")
+
+
+def _feature_cache(folder: Path) -> Any:
+    from tnlpad.data.own.digests import DIGEST_BYTES, Digests
+    from tnlpad.features.cache import EntryKey, FeatureCache
+
+    key = EntryKey(identity="soak", pixels=8, dimensions=samples.numbers().shape[1], preprocessing=1)
+    return FeatureCache(folder, key), Digests.of([bytes([place] * DIGEST_BYTES) for place in range(samples.COUNT)])
+
+
+_ranked: dict[str, Any] = {}
+
+
+def _decisions(folder: Path) -> None:
+    from tnlpad.records.store import RunFolder
+    from tnlpad.suspects.listing import rank_run
+
+    _ranked["features"] = run = rank_run(RunFolder(samples.train(folder.parent / "features", "features")))
+    lines = [
+        {"key": str(place), "id": name, "choice": "other", "label": samples.CLASSES[place % 3], "time": "2000-01-01"}
+        for place, name in enumerate(run.names.ids)
+    ]
+    (folder / "review.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _read_decisions(folder: Path) -> None:
+    from tnlpad.review.decisions import DecisionLog
+
+    DecisionLog(folder / "review.jsonl", _ranked["features"]).decided()
 
 
 def _config(folder: Path) -> None:
@@ -327,12 +488,15 @@ def _read_config(folder: Path) -> None:
 def _review(folder: Path) -> None:
     rows = [f"s{place},{label},other" for place, label in enumerate(samples.labels())]
     (folder / "review.csv").write_text("\n".join(["id,label,choice", *rows]) + "\n")
+    rows = [f"{label},s{place}" for place, label in enumerate(samples.labels())]
+    (folder / "turned.csv").write_text("\n".join(["label,id", *rows]) + "\n")
 
 
 def _read_review(folder: Path) -> None:
     from tnlpad.suspects.review import read_reviews
 
-    read_reviews([folder / "review.csv"], [f"s{place}" for place in range(samples.COUNT)])
+    for name in ("review.csv", "turned.csv"):
+        read_reviews([folder / name], [f"s{place}" for place in range(samples.COUNT)])
 
 
 KINDS: Mapping[str, Kind] = {
@@ -343,6 +507,7 @@ KINDS: Mapping[str, Kind] = {
     "parquet": Kind(write=_parquet, read=partial(open_data, name="data.parquet")),
     "parquet of images": Kind(write=_picture_parquet, read=partial(open_data, name="data.parquet")),
     "hugging face": Kind(write=_hugging_face, read=open_data),
+    "hugging face parts": Kind(write=_hugging_face_parts, read=open_data),
     "npz of features": Kind(write=samples.write_features, read=partial(open_data, name="features.npz")),
     "npz of images": Kind(write=_image_arrays, read=partial(open_data, name="data.npz")),
     **{
@@ -362,5 +527,18 @@ KINDS: Mapping[str, Kind] = {
     "weights": Kind(write=_weights, read=_read_weights),
     "configuration": Kind(write=_config, read=_read_config),
     "review": Kind(write=_review, read=_read_review),
-    **{f"run on {kind}": Kind(write=partial(_run, kind=kind), read=_read_run) for kind in samples.TRAINED},
+    "decisions": Kind(write=_decisions, read=_read_decisions),
+    "checkpoint": Kind(write=_checkpoint, read=_read_checkpoint),
+    "cached features": Kind(write=_cached_features, read=_read_cached_features),
+    "archived record": Kind(write=_archived, read=_read_records),
+    **{
+        f"run on {kind}": Kind(write=partial(_run, kind=kind), read=_read_run, replaced=True)
+        for kind in samples.TRAINED
+    },
+    **{
+        f"run without checksums on {kind}": Kind(
+            write=partial(_earlier_run, kind=kind), read=_read_earlier_run, replaced=True
+        )
+        for kind in samples.TRAINED
+    },
 }

@@ -1,15 +1,18 @@
 """Kill commands, interrupt them, and fill their disk: the same command must then finish with the same result.
 
-`operations` strikes at one file operation after the other; `disks` lets the disk be full from one on; `moments`
-strikes from outside at any time, up to three times in a row. After each, nothing may hang, print a traceback, or be
+`operations` strikes at every file operation; `disks` lets the disk be full from one on; `moments` strikes from outside
+at any time, up to three times in a row. After each, nothing may hang, print a traceback, or be
 left behind once the command has finished.
 """
 
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
+from math import gcd
 from pathlib import Path
 
 from benchmarks.faults.case import Case, Failure
@@ -18,15 +21,13 @@ from benchmarks.faults.file_operations import FileOperations, disk_full, send
 
 MAX_IN_A_ROW = 3
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-
-
 ORPHAN_SECONDS = 30  # in which processes notice that the one that started them is gone
 
 Wrong = tuple[str, str]  # in few words, and in detail
 
 
 class Kills:
-    """Attack commands in a folder, in one way.
+    """Attack commands in a folder, in one way. `struck` counts the processes that each signal ended.
 
     Args:
         folder: Where to work.
@@ -40,6 +41,7 @@ class Kills:
     ) -> None:
         self.folder, self.seed, self.kinds, self.strike = folder, seed, kinds, strike
         self.workplaces: dict[str, Workplace] = {}
+        self.struck: Counter[str] = Counter()
 
     def batch(self, kind: str) -> int:
         """Return how many attacks are made at once: few of commands that take long."""
@@ -55,20 +57,31 @@ class Kills:
     def _attack(self, workplace: Workplace, case: Case) -> Failure | None:
         workplace.begin()
         wrong = self.strike(workplace, case, self.seed) or finishes_the_same(workplace)
+        self.struck += workplace.struck
+        workplace.struck.clear()
         return wrong and Failure(case=case, kind=f"{case.part} {case.kind}: {wrong[0]}", detail=wrong[1])
 
 
+def spread(number: int, operations: int) -> int:
+    """Return the operation to strike at. Operations of successive numbers are far apart; each comes once in a round."""
+    near_golden = max(1, round(0.618 * operations))
+    step = next(each for each in count(near_golden) if gcd(each, operations) == 1)
+    return number * step % operations + 1
+
+
 def at_operation(workplace: Workplace, case: Case, seed: int) -> Wrong | None:
-    """Strike at the next file operation: kill, kill in the middle of a write, terminate, interrupt."""
-    at, way = case.number // 4 % workplace.operations + 1, case.number % 4
+    """Strike at a file operation: kill, kill in the middle of a write, terminate, interrupt. Each round is another."""
+    at, way = spread(case.number, workplace.operations), (case.number + case.number // workplace.operations) % 4
     number = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[way]
     operations = FileOperations(workplace.place, at, send(number), halves=way == 1)
-    return wrong_end(workplace.run(operations.install), number, f"at operation {at}")
+    ended = workplace.run(operations.install)
+    workplace.count(number, ended)
+    return wrong_end(ended, number, f"at operation {at}")
 
 
 def full_disk(workplace: Workplace, case: Case, seed: int) -> Wrong | None:
-    """Let the disk be full from the next file operation on."""
-    at = case.number % workplace.operations + 1
+    """Let the disk be full from a file operation on."""
+    at = spread(case.number, workplace.operations)
     ended = workplace.run(FileOperations(workplace.place, at, disk_full, lasting=True).install)
     if ended.code in (0, 1) and not ended.has_traceback and ("Error: " in ended.errors) == (ended.code == 1):
         return None
@@ -87,7 +100,9 @@ def at_moment(workplace: Workplace, case: Case, seed: int) -> Wrong | None:
         if os.waitpid(child, os.WNOHANG) != (0, 0):
             continue  # it was faster
         os.killpg(child, number) if number is signal.SIGINT else os.kill(child, number)  # a terminal tells them all
-        wrong = wrong_end(end_of(child, workplace.errors), number, f"after {delay:.3f} s") or orphans(child)
+        ended = end_of(child, workplace.errors)
+        workplace.count(number, ended)
+        wrong = wrong_end(ended, number, f"after {delay:.3f} s") or orphans(child)
         if wrong:
             return wrong
     return None

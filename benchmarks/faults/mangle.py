@@ -7,13 +7,14 @@ damaged inside and packed again, and JSON is also changed value by value.
 import gzip
 import io
 import json
+import os
 import random
 import re
 import string
 import tarfile
 import zipfile
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 Draw = random.Random
@@ -21,7 +22,10 @@ Damage = Callable[[bytes, Draw], bytes]
 
 MAX_PIECE = 64  # bytes
 NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
-NUMBERS = (b"-1", b"0", b"NaN", b"inf", b"1e999", b"9" * 25, b"4294967296", b"9223372036854775808", b"0.5", b"1_0", b"")
+NUMBERS = (
+    *(b"-1", b"0", b"NaN", b"inf", b"1e999", b"4294967296", b"9223372036854775808", b"0.5", b"1_0", b""),
+    *(b"9" * 25, b"9" * 400, b"9" * 5000),  # beyond 64 bits, beyond 1e308, and beyond what Python parses
+)
 TEXTS = (
     "",
     "=1+1",
@@ -38,7 +42,7 @@ TEXTS = (
     "١٢",
     "[" * 5000,
 )
-VALUES: tuple[Any, ...] = (None, True, 0, -1, 1e308, 10**30, "", "x", [], {}, [[]], [None], {"": None})
+VALUES: tuple[Any, ...] = (None, True, 0, -1, 1e308, 10**30, 10**400, "", "x", [], {}, [[]], [None], {"": None})
 
 
 def mangled(name: str, content: bytes, draw: Draw) -> bytes:
@@ -50,6 +54,21 @@ def mangled(name: str, content: bytes, draw: Draw) -> bytes:
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         content = draw.choice(damages)(content, draw)
     return content
+
+
+def replace(file: Path, other: Path, draw: Draw) -> None:
+    """Remove a file, or put the content of another one, a folder, a pipe or a device in its place."""
+    content = other.read_bytes()
+    file.unlink()
+    change = draw.randrange(5)
+    if change == 1:
+        file.write_bytes(content)
+    elif change == 2:
+        file.mkdir()
+    elif change == 3:
+        os.mkfifo(file)
+    elif change == 4:
+        file.symlink_to("/dev/zero")
 
 
 # Damage to any content ------------------------------------------------------------------------------------------------
@@ -200,9 +219,10 @@ def in_zip(content: bytes, draw: Draw) -> bytes:
     else:
         members[name] = mangled(name, members[name], draw)
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
+    compression = draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    with zipfile.ZipFile(packed, "w") as archive:
         for each, member in members.items():
-            archive.writestr(each, member)
+            archive.writestr(zipfile.ZipInfo(each), member, compression)  # dated 1980, not now
     return packed.getvalue()
 
 

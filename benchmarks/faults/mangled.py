@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from benchmarks.faults.case import Case, Failure
 from benchmarks.faults.children import in_children
 from benchmarks.faults.errors import brief, is_ours, traced
 from benchmarks.faults.inputs import KINDS
-from benchmarks.faults.mangle import mangled
+from benchmarks.faults.mangle import mangled, replace
+
+SHARE_REPLACED = 0.2
 
 
 class Mangled:
@@ -19,6 +22,7 @@ class Mangled:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
+        self.struck: Counter[str] = Counter()
 
     def batch(self, kind: str) -> int:
         """Return how many attacks are made at once: one child reads them all."""
@@ -45,8 +49,12 @@ def read_mangled(case: Case, seed: int, sample: Path, place: Path) -> Failure | 
     draw = case.draw(seed)
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(sample, place)
-    file = draw.choice(sorted(path for path in place.rglob("*") if path.is_file()))
-    file.write_bytes(mangled(file.name, file.read_bytes(), draw))
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    file = draw.choice(files)
+    if KINDS[case.kind].replaced and draw.random() < SHARE_REPLACED:
+        replace(file, draw.choice(files), draw)
+    else:
+        file.write_bytes(mangled(file.name, file.read_bytes(), draw))
     try:
         KINDS[case.kind].read(place)
     except Exception as error:
