@@ -2,12 +2,14 @@
 
 - standard, tnlpad: whole epochs of our engine on random images of the paper's sizes, with its batches
 - saturated: standard with a batch so large that it fills the GPU; its images per second are the limit of small batches
-- packed: several runs of TNLPAD at once, each in a process of its own, under CUDA MPS
+- packed: several runs of TNLPAD at once, each in a process of its own, under CUDA MPS; 9@30 are nine runs, each with at
+  most 30 % of the GPU's processors
 
 Networks are first compiled in parallel, since that takes a minute each; the measurements find what was compiled. After
-every network the record is written, so a measurement that is cut short keeps what it has.
+every network the record is written, so a measurement that is cut short keeps what it has. Networks that an earlier
+record of this file has, and that are not measured now, stay in it.
 
-    python -m benchmarks.networks [--tasks cifar10:9,cifar100:6] [--turns 3] [--seconds 5] [--save record.json]
+    python -m benchmarks.networks [--tasks cifar10:9@30+9@100,cifar100:6] [--turns 3] [--seconds 5] [--save record.json]
 """
 
 import argparse
@@ -16,15 +18,16 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.machine import leave, machine, ratio, versions, write
-from benchmarks.training import TASKS, Ours, packed
-from tnlpad.grid.mps import mps
+from benchmarks.training import TASKS, Ours, Way, packed
+from tnlpad.grid.mps import PROCESSORS_SHARE, mps
 
-# How many runs at once are tried, unless the command says so.
+# How many runs at once are measured, unless the command says so.
 AT_ONCE = {
     "cifar10": 9,
     "fashion_mnist": 12,
@@ -37,6 +40,7 @@ AT_ONCE = {
     "mnist": 20,
 }
 STEPS = 150  # of an epoch: long enough that its start does not count
+COMPILED_AT_ONCE = 24
 VARIANTS = ("standard", "tnlpad", "saturated")
 
 
@@ -79,14 +83,27 @@ def child(*words: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.networks", *words]
 
 
-def compile_all(tasks: list[str]) -> float:
-    """Compile every network in a process of its own, all at the same time; return the seconds."""
+def ways_of(task: str, words: str) -> list[Way]:
+    """Read ways to share the GPU, such as 9@30+12."""
+    return [Way.named(word) for word in (words or str(AT_ONCE[task])).split("+")]
+
+
+def compile_all(ways: dict[str, list[Way]]) -> float:
+    """Compile every network in a process of its own, many at the same time; return the seconds.
+
+    Kernels depend on the number of processors, so each percentage is compiled for.
+    """
     began, quiet = time.perf_counter(), subprocess.DEVNULL
-    commands = [child("--compile", task, "--variant", name) for task in tasks for name in VARIANTS]
+    wanted = [(task, name, 100) for task in ways for name in VARIANTS]
+    wanted += [(task, "tnlpad", way.percentage) for task, its in ways.items() for way in its]
     few = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    running = [subprocess.Popen(words, stdout=quiet, stderr=quiet, env=few) for words in commands]
-    for process in running:
-        process.wait()
+
+    def compile_one(task: str, name: str, percentage: int) -> None:
+        words, its = child("--compile", task, "--variant", name), few | {PROCESSORS_SHARE: str(percentage)}
+        subprocess.run(words, stdout=quiet, stderr=quiet, env=its, check=False)
+
+    with ThreadPoolExecutor(COMPILED_AT_ONCE) as pool:
+        list(pool.map(lambda each: compile_one(*each), dict.fromkeys(wanted)))
     return time.perf_counter() - began
 
 
@@ -98,25 +115,26 @@ def measure_alone(task: str, turns: int) -> dict[str, Any]:
     print(f"{task}: {steps}, {result['share_of_saturated']['median']:.3f} of saturated", flush=True)
     shape = TASKS[task]
     known = {"network": shape.network, "channels": shape.channels, "side": shape.side, "batch": shape.batch}
-    return known | {"classes": shape.classes, **result, "packed": {}}
+    return known | {"classes": shape.classes, **result, "packed": []}
 
 
-def measure_packed(task: str, count: int, seconds: float, saturated: float) -> dict[str, float]:
-    together = packed(task, "tnlpad", count, seconds, None, samples=STEPS * TASKS[task].batch)
+def measure_packed(task: str, way: Way, seconds: float, saturated: float) -> dict[str, float]:
+    together = packed(task, "tnlpad", way, seconds, None, samples=STEPS * TASKS[task].batch, compiled=True)
     share = together["images_per_second"] / saturated
-    print(f"{task}: {count} at once {together['images_per_second']:.0f} images/s, {share:.3f} of saturated", flush=True)
+    print(f"{task}: {way} {together['images_per_second']:.0f} images/s, {share:.3f} of saturated", flush=True)
     return together | {"share_of_saturated": share}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", default="", help="what, and how many at once: cifar10:9,vgg19; all if left out")
+    parser.add_argument("--tasks", default="", help="what, and how many at once: cifar10:9@30+12,vgg19 (default: all)")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
     parser.add_argument("--compile", help=argparse.SUPPRESS)
     parser.add_argument("--variant", help=argparse.SUPPRESS)
     parser.add_argument("--alone", help=argparse.SUPPRESS)
+    parser.add_argument("--compiled", action="store_true", help="an earlier command on this machine has compiled them")
     parser.add_argument("--save", type=Path, help="write the record as JSON to this file")
     arguments = parser.parse_args()
     if arguments.compile:
@@ -126,29 +144,26 @@ def main() -> None:
     if arguments.alone:
         print(json.dumps(alone(arguments.alone, arguments.turns, arguments.device)))
         return
-    chosen = dict(entry.partition(":")[::2] for entry in arguments.tasks.split(",") if entry) or dict.fromkeys(TASKS)
-    counts = {task: int(count) if count else AT_ONCE[task] for task, count in chosen.items()}
-    names = ",".join(f"{task}:{count}" for task, count in counts.items())
-    record: dict[str, Any] = {
-        "benchmark": "networks",
-        "device": "cuda",
-        "machine": machine("cuda"),
-        "versions": versions(),
-        "turns": arguments.turns,
-        "networks": {},
-        "command": f"python -m benchmarks.networks --tasks {names} --turns {arguments.turns}"
-        f" --seconds {arguments.seconds:g}",
-    }
-    print(f"compiled after {compile_all(list(counts)):.0f} s", flush=True)
-    for task in counts:
-        record["networks"][task] = measure_alone(task, arguments.turns)
-        write(record, arguments.save)
+    chosen = dict(entry.partition(":")[::2] for entry in arguments.tasks.split(",") if entry) or dict.fromkeys(
+        TASKS, ""
+    )
+    ways = {task: ways_of(task, words) for task, words in chosen.items()}
+    names = ",".join(f"{task}:{'+'.join(map(str, its))}" for task, its in ways.items())
+    command = f"python -m benchmarks.networks --tasks {names} --turns {arguments.turns} --seconds {arguments.seconds:g}"
+    record: dict[str, Any] = {"benchmark": "networks", "device": "cuda", "machine": machine("cuda"), "networks": {}}
+    if arguments.save and arguments.save.exists():
+        record["networks"] = json.loads(arguments.save.read_text())["networks"]
     with mps("cuda", say=lambda line: print(line, file=sys.stderr)):
-        for task, count in counts.items():
-            found = record["networks"][task]
-            saturated = found["images_per_second"]["saturated"]
-            found["packed"][str(count)] = measure_packed(task, count, arguments.seconds, saturated)
-            write(record, arguments.save)
+        if not arguments.compiled:
+            print(f"compiled after {compile_all(ways):.0f} s", flush=True)
+        for task, its in ways.items():
+            found = measure_alone(task, arguments.turns)
+            full = found["images_per_second"]["saturated"]
+            found |= {"command": command, "turns": arguments.turns, "versions": versions()}
+            for way in its:
+                found["packed"].append(measure_packed(task, way, arguments.seconds, full))
+                record["networks"][task] = found
+                write(record, arguments.save)
     leave(record, arguments.save)
 
 

@@ -5,13 +5,14 @@ its own, with what was the default before version 0.5 and with each change alone
 
     before         threads sleep as soon as they wait, images with the channels first
     threads        threads spin for a moment before they sleep
-    channels last  images and weights with the channels last
+    channels last  images and weights with the channels last; samples are scored in bfloat16 if the processor has it
     now            both: the defaults
     bfloat16       the defaults, and forward passes in bfloat16, which is not a default (see below)
 
 The variants take turns, one turn per seed. Accuracies are of the shipped model: on held-out photographs with their
 noisy labels, and on other photographs with right ones. In bfloat16, threads of oneDNN spin while they wait for each
-other within the gradients of weights. That is fast on idle cores only, so it is not a default.
+other within the gradients of weights. That is fast on idle cores only, so it is not a default. Scores need no
+gradients.
 
     python -m benchmarks.own_training --photos FOLDER [--samples 2500] [--epochs 60] [--seeds 1 2 3]
                                       [--variants before now ...] [--save record.json]
@@ -32,7 +33,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from typing import Any, NamedTuple
 
 import tnlpad
@@ -42,7 +43,8 @@ from tnlpad.data.own import open_dataset
 SLEEPING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 CHANNELS_FIRST = ("--set", "channels_last=none")
 WRONG = 0.2  # share of photographs in a wrong folder
-MEASURES = ("seconds", "cpu_seconds", "validation", "test")
+SHARES = ("validation", "test")
+MEASURES = ("seconds", "cpu_seconds", *SHARES)
 
 
 class Variant(NamedTuple):
@@ -97,9 +99,16 @@ def main() -> None:
         "runs": {name: {key: [run[key] for run in found] for key in MEASURES} for name, found in runs.items()},
         "before_over": {name: ratio(times["before"], each) for name, each in times.items() if "before" in times},
     }
-    for name, each in runs.items():
-        print(f"{name:14} {median(run['seconds'] for run in each):8.1f} s")
+    for name, each in record["runs"].items():
+        faster = f"  before / variant {record['before_over'][name]['median']:.3f}" if "before" in times else ""
+        shares = "".join(f"  {key} {spread(each[key])}" for key in SHARES)
+        print(f"{name:14} {median(each['seconds']):8.1f} s{faster}{shares}")
     leave(record, options.save)
+
+
+def spread(shares: Sequence[float]) -> str:
+    """Return mean and standard deviation over the seeds, in percent."""
+    return f"{100 * mean(shares):.1f} ± {100 * stdev(shares) if len(shares) > 1 else 0:.1f}"
 
 
 def put_into_folders(source: Path, target: Path, samples: int) -> None:

@@ -21,7 +21,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from benchmarks.machine import captured, leave, machine, versions, write
 from benchmarks.sharing import trained
-from benchmarks.training import TASKS, Ours, packed
+from benchmarks.training import TASKS, Ours, Way, packed
 from tnlpad.grid.mps import mps
 from tnlpad.networks import build
 from tnlpad.runs.config import configure
@@ -68,7 +68,7 @@ def ways(task: str, runs: int, device: str, seconds: float) -> dict[str, Callabl
 
 def of_processes(task: str, runs: int, seconds: float) -> float:
     with mps("cuda", say=lambda line: print(line, file=sys.stderr)):
-        return packed(task, METHOD, runs, seconds, None)["images_per_second"]
+        return packed(task, METHOD, Way.named(str(runs)), seconds, None)["images_per_second"]
 
 
 def of_streams(task: str, runs: int, seconds: float) -> float:

@@ -7,8 +7,8 @@ backward pass takes longer than without sums of gradients.
 
 On a CPU every rank has one thread, and one process with as many threads as ranks is measured beside it. On a GPU all
 ranks share it, connected by gloo; beside it, one process as runs use it, which compiles the network and replays a
-captured step: its overhead is what the step takes longer than captured forward and backward passes. Variants take
-turns.
+captured step: its overhead is what the step takes longer than captured forward and backward passes, with the update of
+plain SGD as well, for comparison. Variants take turns.
 
     python -m benchmarks.scaling [--device cpu|cuda] [--network resnet18] [--batch 64] [--ranks 1,2] [--turns 3]
         [--steps 10] [--save record.json]
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from benchmarks.machine import captured, leave, machine, ratio, seconds, versions
-from benchmarks.training import Ours
+from benchmarks.training import TASKS, Ours
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
 from tnlpad.methods import METHODS, Method, Setup, forward
@@ -46,7 +46,7 @@ CLASSES, SAMPLES, SIDE = 10, 5000, 32
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 WARM_UP = 3
 PHASES = ("forward", "backward", "collectives")
-REPLAYED = "1 rank, captured"
+REPLAYED = {"1 rank, captured": "tnlpad", "1 rank, captured, plain SGD": "standard"}
 
 
 class Phases:
@@ -167,10 +167,10 @@ def networks(method: Method) -> list[nn.Module]:
     return [method.network]  # type: ignore[attr-defined]
 
 
-def launched(arguments: argparse.Namespace, ranks: int, threads: int, role: str = "worker") -> dict[str, float]:
+def launched(arguments: argparse.Namespace, ranks: int, threads: int, *role: str) -> dict[str, float]:
     options = [f"--{name}={getattr(arguments, name)}" for name in ("device", "network", "batch", "steps")]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-    command = [sys.executable, *launcher, "-m", "benchmarks.scaling", f"--{role}", f"--threads={threads}", *options]
+    command = [sys.executable, *launcher, "-m", "benchmarks.scaling", *role, f"--threads={threads}", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     for line in done.stdout.splitlines():
@@ -198,7 +198,8 @@ def shares(measured: list[dict[str, float]]) -> dict[str, float]:
 
 def replayed(arguments: argparse.Namespace) -> None:
     """Print the seconds of a captured step, and of the captured passes of the same network."""
-    run = Ours("cifar10", "tnlpad", "cuda", batch=arguments.batch, samples=SAMPLES)
+    task = next(name for name, each in TASKS.items() if (each.network, each.side) == (arguments.network, SIDE))
+    run = Ours(task, arguments.replayed, "cuda", batch=arguments.batch, samples=SAMPLES)
     run.epoch()
     network, generator = run.method.network, torch.Generator().manual_seed(0)  # type: ignore[attr-defined]
     images = torch.randn(arguments.batch, 3, SIDE, SIDE, generator=generator).cuda()
@@ -226,7 +227,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--save", type=Path)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--replayed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--replayed", metavar="METHOD", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker or arguments.replayed:
@@ -237,12 +238,12 @@ def main() -> None:
     if arguments.device == "cpu":
         variants |= {f"1 rank, {count} threads": (1, count) for count in ranks if count > 1}
     else:
-        variants[REPLAYED] = (1, 1)
+        variants |= dict.fromkeys(REPLAYED, (1, 1))
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
     for _ in range(arguments.turns):
         for name, (count, threads) in variants.items():
-            role = "replayed" if name == REPLAYED else "worker"
-            measured[name].append(launched(arguments, count, threads, role))
+            role = ("--replayed", REPLAYED[name]) if name in REPLAYED else ("--worker",)
+            measured[name].append(launched(arguments, count, threads, *role))
     results = {}
     for name, turns in measured.items():
         results[name] = shares(turns)

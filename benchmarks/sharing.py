@@ -1,8 +1,8 @@
 """Share a GPU in many ways: images per second by the number of processes, of streams in each, and by MPS's percentage.
 
-Processes are started once for each percentage and then run together in every combination, so that all numbers come from
-one machine within minutes. Each stream replays the captured steps of a run of TNLPAD of its own. Saturated is standard
-training with a batch that fills the GPU, alone.
+The processes of all percentages are started together, and then train in one combination after the other, so that all
+numbers come from one machine within minutes. Each stream replays the captured steps of a run of TNLPAD of its own.
+Saturated is standard training with a batch that fills the GPU, alone.
 
     python -m benchmarks.sharing [--task cifar10] [--ways 1x1,3x1,6x1,9x1,12x1,3x3,1x9] [--percentages 100,50]
         [--seconds 4] [--save record.json]
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,19 @@ def trained(runs: list[Ours], seconds: float) -> float:
 def pool(task: str, ways: list[tuple[int, int]], percentage: int) -> list[Child]:
     """Start as many processes as any way needs, with as many runs each as it will have to train."""
     wanted = [max(s for p, s in ways if p > number) for number in range(max(p for p, _ in ways))]
-    children = []
-    for streams in wanted:
-        children.append(Child(task, streams, percentage))
-        if len(children) == 1:
-            children[0].wait()  # the first compiles, and the others find what it compiled
-    for each in children[1:]:
+    return [Child(task, streams, percentage) for streams in wanted]
+
+
+def pools(task: str, ways: list[tuple[int, int]], percentages: list[int]) -> dict[int, list[Child]]:
+    """Start the processes of every percentage. The first of each compiles, and the others find what it compiled."""
+    first = [(1, max(s for _, s in ways))]
+    for each in [child for percentage in percentages for child in pool(task, first, percentage)]:
         each.wait()
-    return children
+        each.end()
+    found = {percentage: pool(task, ways, percentage) for percentage in percentages}
+    for each in chain.from_iterable(found.values()):
+        each.wait()
+    return found
 
 
 def together(children: list[Child], processes: int, streams: int, seconds: float) -> float:
@@ -138,6 +144,7 @@ def main() -> None:
         print(json.dumps(measure_saturated(arguments.task)))
         return
     ways = [(int(p), int(s)) for p, s in (way.split("x") for way in arguments.ways.split(","))]
+    percentages = [int(word) for word in arguments.percentages.split(",")]
     record: dict[str, Any] = {
         "benchmark": "sharing",
         "device": "cuda",
@@ -150,8 +157,8 @@ def main() -> None:
         f" --percentages {arguments.percentages} --seconds {arguments.seconds:g}",
     }
     with mps("cuda", say=lambda line: print(line, file=sys.stderr)):
-        for percentage in map(int, arguments.percentages.split(",")):
-            children = pool(arguments.task, ways, percentage)
+        started = pools(arguments.task, ways, percentages)
+        for percentage, children in started.items():
             for processes, streams in ways:
                 speed = together(children, processes, streams, arguments.seconds)
                 way = {"processes": processes, "streams": streams, "percentage": percentage}
@@ -160,8 +167,8 @@ def main() -> None:
                 line = f"{processes} × {streams} at {percentage} %: {speed:.0f} images/s, {share:.3f} of saturated"
                 print(line, flush=True)
                 write(record, arguments.save)
-            for each in children:
-                each.end()
+        for each in chain.from_iterable(started.values()):
+            each.end()
     leave(record, arguments.save)
 
 

@@ -5,11 +5,13 @@
   transforms, every layer run twice (σ and γ) with the penalties by autograd, TF32, cuDNN autotuning
 - saturated: standard at batch 1024, which fills the GPU
 - packed: several of our runs at once, each in its own process, under CUDA MPS if it is installed; single runs go
-  without MPS. Runs per hour are computed from the recipe's epochs and steps, without the measurements after every epoch
+  without MPS. 9@30 are nine runs, each with at most 30 % of the GPU's processors; 9 alone takes the share that
+  `tnlpad reproduce` uses. Runs per hour are computed from the recipe's epochs and steps, without the measurements after
+  every epoch
 
 Each comparison takes turns; the reported numbers are ratios within a turn.
 
-    python -m benchmarks.training [--device cuda|cpu] [--turns 5] [--packed cifar10:9,mnist:20] [--save record.json]
+    python -m benchmarks.training [--device cuda|cpu] [--turns 5] [--packed cifar10:9@30,mnist:20] [--save record.json]
 """
 
 import argparse
@@ -24,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,7 +42,7 @@ from tnlpad.core.penalties import LinearGrowth, PowerDecay
 from tnlpad.core.split import parameter_groups
 from tnlpad.data.augment import Augmentation
 from tnlpad.data.loader import DeviceLoader
-from tnlpad.grid.mps import mps
+from tnlpad.grid.mps import PROCESSORS_SHARE, mps, share_of
 from tnlpad.methods import METHODS, Setup
 from tnlpad.networks import build
 from tnlpad.rng import torch_stream
@@ -81,6 +83,26 @@ TASKS = {
     "food101": Task(dataset="food101", side=112, classes=101, **PHOTOGRAPHS),
     "clothing1m": Task(dataset="clothing1m", side=224, classes=14, **PHOTOGRAPHS),
 }
+
+
+class Way(NamedTuple):
+    """Number of runs that share a GPU, and the percentage of its processors that each may use."""
+
+    runs: int
+    percentage: int
+
+    @classmethod
+    def named(cls, words: str) -> "Way":
+        """Read a way such as 9@30; the percentage is that of `tnlpad reproduce` if it is left out."""
+        runs, _, percentage = words.partition("@")
+        return cls(int(runs), int(percentage) if percentage else share_of(int(runs)))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {PROCESSORS_SHARE: str(self.percentage)}
+
+    def __str__(self) -> str:
+        return f"{self.runs}@{self.percentage}"
 
 
 class Ours:
@@ -219,22 +241,33 @@ def timed(step: Callable[[], object], count: int, device: str) -> float:
 
 
 def packed(
-    task: str, method: str, processes: int, seconds: float, precision: str | None, samples: int | None = None
+    task: str,
+    method: str,
+    way: Way,
+    seconds: float,
+    precision: str | None,
+    *,
+    samples: int | None = None,
+    compiled: bool = False,
 ) -> dict[str, float]:
-    """Images per second of so many runs at once, each a process of its own; all are warm before the clock starts."""
+    """Images per second of so many runs at once, each a process of its own; all are warm before the clock starts.
+
+    Unless their network is already compiled, the first compiles, and the others wait and find what it compiled.
+    """
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.training", "--child", folder, "--task", task, "--method", method]
         command += ["--seconds", str(seconds), *([] if precision is None else ["--precision", precision])]
         command += [] if samples is None else ["--samples", str(samples)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        its = {**os.environ, "OMP_NUM_THREADS": "1", **way.environment}
         children = []
-        for number in range(processes):
-            children.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
-            if number in (0, processes - 1):  # the first compiles, and the others find what it compiled
+        for number in range(way.runs):
+            children.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=its))
+            if number == way.runs - 1 or (number == 0 and not compiled):
                 _wait_for(Path(folder), children)
         (Path(folder) / "go").touch()
         results = [json.loads(child.communicate()[0].splitlines()[-1]) for child in children]
     return {
+        **way._asdict(),
         "images_per_second": sum(each["images_per_second"] for each in results),
         "gigabytes_each": max(each["gigabytes"] for each in results),
     }
@@ -310,7 +343,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--packed", default="", help="what and how many at once: cifar10:9,mnist:20")
+    parser.add_argument("--packed", default="", help="what and how many at once: cifar10:9@30,mnist:20")
     parser.add_argument("--task", default="cifar10", choices=list(TASKS), help=argparse.SUPPRESS)
     parser.add_argument("--method", default="tnlpad", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=10)
@@ -342,12 +375,13 @@ def main() -> None:
     with mps(arguments.device if arguments.packed else "cpu", say=lambda line: print(line, file=sys.stderr)):
         entries = list(filter(None, arguments.packed.split(",")))
         for number, entry in enumerate(entries, 1):
-            task, count = entry.split(":")
-            result = packed(task, arguments.method, int(count), arguments.seconds, arguments.precision)
+            task, _, words = entry.partition(":")
+            way = Way.named(words)
+            result = packed(task, arguments.method, way, arguments.seconds, arguments.precision)
             epochs = configure(TASKS[task].dataset, noise="symmetric:0.4", method=arguments.method).epochs
             result["runs_per_hour"] = 3600 * result["images_per_second"] / (TASKS[task].samples * epochs)
-            record.setdefault("packed", {}).setdefault(task, {})[count] = result
-            line = f"{task}: {count} at once {result['images_per_second']:.0f} images/s"
+            record.setdefault("packed", {}).setdefault(task, []).append(result)
+            line = f"{task}: {way} at once {result['images_per_second']:.0f} images/s"
             if "images_per_second" in record and task == "cifar10":
                 result["share_of_saturated"] = result["images_per_second"] / record["images_per_second"]["saturated"]
                 line += f", {result['share_of_saturated']:.3f} of saturated"

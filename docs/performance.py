@@ -1,10 +1,14 @@
 """Write docs/performance.md from the records in benchmarks/records (`make docs`)."""
 
 import json
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
 
+from tnlpad.grid.estimate import seconds_left, step_times
+from tnlpad.grid.reproduce import experiments, plan
 from tnlpad.report.table import Table
 
 ROOT = Path(__file__).parents[1]
@@ -47,13 +51,22 @@ NETWORKS_HEAD = """
 
 Epochs of every network of the paper on random images of its sizes, one run at a time and in parallel. Alone and packed
 are shares of the images per second of a saturated GPU: standard training with batches of 1024 images, or of 256 for
-large images. The number of parallel runs is in brackets.
+large images. In brackets are the number of parallel runs, and the share of the GPU's processors that each may use.
 """
 PACKED_HEAD = """
 ## Parallel runs
 
 Runs per GPU-hour, alone and in parallel, each in a separate process. A run is all epochs of the dataset's recipe,
-without the evaluation after each epoch. Saturated: see the previous section.
+without the evaluation after each epoch. Each may use a share of the GPU's processors. Saturated: see the previous
+section.
+"""
+MAIN_TABLE_HEAD = """
+## The paper's main table
+
+Estimated GPU hours of all runs, from the step times above: one run at a time, and with as many in parallel as were
+fastest of those that were measured. With patience: runs stop 30 epochs after the best one (`--patience 30`), and take
+the mean share of their epochs that finished runs in `results/` would have taken. Fashion-MNIST is assumed to stop as
+MNIST does, and CIFAR-100 as CIFAR-10.
 """
 SMALL_HEAD = """
 ## Small network
@@ -87,10 +100,10 @@ OWN_TRAINING_HEAD = """
 ## Photographs from scratch on a CPU
 
 `tnlpad train FOLDER --backbone none` from start to end. A fifth of the photographs are in a wrong folder. Before: as in
-version 0.4, where threads slept as soon as they had to wait, and images had their channels first. Threads, channels
-last: one of the two changes alone. Now: both. Bfloat16: `--set precision=bfloat16`, which is fast only while no other
-program uses the cores. Accuracies in percent, mean ± standard deviation over the seeds: on held-out photographs with
-noisy labels, and on test photographs with right ones.
+version 0.4, where threads slept as soon as they had to wait, images had their channels first, and samples were scored
+in float32. Now: threads spin for a moment, images have their channels last, and samples are scored in bfloat16 if the
+processor has it. Accuracies in percent, mean ± standard deviation over the seeds: on held-out photographs with noisy
+labels, and on test photographs with right ones.
 """
 REVIEW_HEAD = """
 ## Review page
@@ -101,6 +114,8 @@ hurry (a screen in a frame). At 60 frames per second, a frame takes 16.7 ms.
 """
 
 
+PATIENCE = 30
+STOPS_LIKE = {"fashion_mnist": "mnist", "cifar100": "cifar10"}
 SHOWN = {  # key in a record: name on the page
     "peer": "baseline",
     "own kernels": "custom kernels",
@@ -118,6 +133,7 @@ def page() -> str:
         (TRAINING_HEAD, "training", each(training_section)),
         (NETWORKS_HEAD, "networks", each(networks_section)),
         (PACKED_HEAD, "training", packed_sections),
+        (MAIN_TABLE_HEAD, "networks", each(main_table_section)),
         (SMALL_HEAD, "small_network", each(small_section)),
         (PACKING_HEAD, "packing", each(packing_section)),
         (LOADER_HEAD, "loader", each(loader_section)),
@@ -224,12 +240,17 @@ def networks_section(record: dict) -> str:
     for found in record["networks"].values():
         steps = [f"{found['step_ms'][name]:,.2f}" for name in ("standard", "tnlpad")]
         ratio, share = (found[key]["median"] for key in ("tnlpad_over_standard", "share_of_saturated"))
-        packed = [f"{each['share_of_saturated']:.3f} ({count})" for count, each in found["packed"].items()]
+        packed = [
+            f"{each['share_of_saturated']:.3f} ({each['runs']} × {each['percentage']} %)" for each in found["packed"]
+        ]
         what = f"{found['network']}, {found['side']} px, batch {found['batch']}"
         full = f"{found['images_per_second']['saturated']:,.0f}"
         rows.append([what, *steps, f"{ratio:.3f}", full, f"{share:.3f}", ", ".join(packed) or "not measured"])
     headings = ["network", "standard, ms", "tnlpad, ms", "tnlpad / standard", "saturated, images/s", "alone", "packed"]
-    return heading(record) + table(headings, rows)
+    measured = dict.fromkeys(
+        f"- {versions(each)}; {each['turns']} turns. `{each['command']}`\n" for each in record["networks"].values()
+    )
+    return f"\n### {record['machine']}\n\n{''.join(measured)}\n{table(headings, rows)}"
 
 
 def packed_sections(found: list[dict]) -> str:
@@ -244,16 +265,81 @@ def packed_sections(found: list[dict]) -> str:
 def packed_section(machine: str, its: list[dict]) -> str:
     """Return the speed of parallel runs by dataset and number of runs."""
     tasks = [task for record in its for task in record["packed"].items()]
-    results = {(name, int(count)): result for name, counts in tasks for count, result in counts.items()}
+    results = {(name, each["runs"], each["percentage"]): each for name, ways in tasks for each in ways}
     rows = []
-    for name, count in sorted(results):
-        result = results[name, count]
+    for (name, count, percentage), result in sorted(results.items(), key=lambda item: item[0]):
         share = f"{result['share_of_saturated']:.3f}" if "share_of_saturated" in result else ""
         speeds = [f"{result['images_per_second']:,.0f}", share, f"{result['runs_per_hour']:.0f}"]
-        rows.append([name, str(count), *speeds, f"{result['gigabytes_each']:.1f}"])
+        rows.append([name, str(count), f"{percentage} %", *speeds, f"{result['gigabytes_each']:.1f}"])
     commands = "".join(f"- {versions(record)}. `{record['command']}`\n" for record in its)
-    headings = ["task", "runs", "images per second, total", "share of saturated", "runs per GPU-hour", "GB each"]
+    speeds = ["images per second, total", "share of saturated", "runs per GPU-hour"]
+    headings = ["task", "runs", "processors each", *speeds, "GB each"]
     return f"\n### {machine}\n\n{commands}\n{table(headings, rows)}"
+
+
+def main_table_section(record: dict) -> str:
+    """Return the estimated hours of the paper's main table by dataset."""
+    measured = sorted({step["at_once"] for step in step_times()["cuda"]["steps"]})
+    hours: dict[str, list[float]] = {}
+    runs_planned = plan(experiments("simulated"), device="cuda")
+    counts = Counter(each.config.dataset for each in runs_planned)
+    for planned in runs_planned:
+        found = hours.setdefault(planned.config.dataset, [0.0] * len(measured))
+        for place, runs in enumerate(measured):
+            seconds, _ = seconds_left(planned.config, 0, {}, "cuda", runs)
+            found[place] += seconds / runs / 3600
+    shares = shares_with_patience()
+    rows = []
+    for name, found in hours.items():
+        best = min(found)
+        share = shares[name] if name in shares else shares[STOPS_LIKE[name]]
+        parallel = str(measured[found.index(best)])
+        rows.append([name, counts[name], found[0], best, parallel, share, share * best])
+    total = [sum(row[place] for row in rows) for place in (1, 2, 3, 6)]
+    lines = [
+        [name, str(runs), f"{alone:.1f}", f"{best:.1f}", parallel, f"{share:.2f}", f"{patient:.1f}"]
+        for name, runs, alone, best, parallel, share, patient in rows
+    ]
+    lines.append(["all", str(total[0]), *(f"{each:.1f}" for each in total[1:3]), "", "", f"{total[3]:.1f}"])
+    headings = [
+        "data",
+        "runs",
+        "one at a time, h",
+        "in parallel, h",
+        "parallel runs",
+        "share of epochs",
+        "with patience, h",
+    ]
+    name, runs, _, most, *_ = max(rows, key=lambda row: row[3])
+    filled = max((each["share_of_saturated"] for each in record["networks"][name]["packed"]), default=0.0)
+    binding = (
+        f"What binds: {name}, with {most / total[2]:.0%} of the hours. Its {runs} runs use {filled:.0%} of a saturated "
+        f"GPU, and at all of it they would still take {filled * most:.1f} hours."
+    )
+    return f"\n### {record['machine']}\n\n{table(headings, lines)}\n{textwrap.fill(binding, 120)}\n"
+
+
+def shares_with_patience() -> dict[str, float]:
+    """Return the mean share of their epochs that archived runs without patience would have taken with it."""
+    shares: dict[str, list[float]] = {}
+    for path in sorted((ROOT / "results").glob("*.json")):
+        record = json.loads(path.read_text())
+        config = record["summary"]["config"] if record["kind"] == "run" else {}
+        if config and config["patience"] is None and record["summary"]["epochs_run"] == config["epochs"]:
+            curve = record["curves"]["validation_accuracy"]
+            shares.setdefault(config["dataset"], []).append(stopping_epoch(curve) / len(curve))
+    return {name: mean(found) for name, found in shares.items()}
+
+
+def stopping_epoch(accuracies: Sequence[float]) -> int:
+    """Return the epoch after which a run with patience ends."""
+    best = 0
+    for epoch, accuracy in enumerate(accuracies):
+        if accuracy > accuracies[best]:
+            best = epoch
+        elif epoch - best >= PATIENCE:
+            return epoch + 1
+    return len(accuracies)
 
 
 def small_section(record: dict) -> str:

@@ -79,7 +79,8 @@ def shared(record: Mapping[str, Any]) -> str:
         f"The same on one {record['machine']}, in bfloat16 ([record](../benchmarks/records/scaling-cuda.json), made by "
         "`python -m benchmarks.scaling --device cuda`). Two ranks share the GPU and exchange everything through the "
         "memory of the host, since NCCL takes one rank per GPU: this shows the overhead, and is no way to train. The "
-        "kernels are launched one by one, as on several GPUs. One process replays a captured step instead."
+        "kernels are launched one by one, as on several GPUs. One process replays a captured step instead. Its "
+        "overhead is mostly the update, which reads and writes every weight, as that of plain SGD does."
     )
     return _paragraph(text) + "\n\n" + _phases(record)
 

@@ -109,6 +109,22 @@ def test_archived_runs_count_as_done(out, tmp_path):
     assert "nowhere" in message(nowhere)
 
 
+def test_archived_runs_of_a_gpu_count_as_done_on_a_cpu_and_the_other_way_round(out, tmp_path):
+    (planned,) = plan(select(experiments("smoke"), only=["digits/symmetric-0.4"], methods=["standard"]), seeds=[1])
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    on_gpu = {"precision": "bfloat16", "compiled": True}
+    settings = {**planned.experiment.settings, **on_gpu}
+    write_archived(archive(write_run(tmp_path / "gpu", planned.experiment, 1, settings=settings)), kept)
+    words = ["smoke", "--only", "digits/symmetric-0.4", "--methods", "standard", "--seeds", 1, "--dry-run"]
+    words += ["--have", kept, "--out", out]
+    for device in ("cpu", "cuda"):
+        assert "Nothing is left to run" in reproduce(*words, "--device", device).stdout
+    # Whoever asks for a precision means that one.
+    assert "1 run is left" in reproduce(*words, "--device", "cuda", "--set", "precision=float32").stdout
+    assert "1 run is left" in reproduce(*words, "--device", "cpu", "--set", "compiled=true").stdout
+
+
 def test_json_has_an_entry_for_every_run(out):
     result = reproduce("simulated", "--seeds", "1-5", "--dry-run", "--json", "--quiet", "--device", "cpu", "--out", out)
     assert (result.exit_code, result.stderr) == (0, "")

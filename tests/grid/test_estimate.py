@@ -64,9 +64,9 @@ def test_where_sharing_was_not_measured_nothing_is_gained_by_it():
 def test_the_record_of_shared_gpus_is_used():
     packed = generator.record("training", "cuda")["packed"]["cifar10"]
     run = configure("cifar10", noise="symmetric:0.4")
-    for count, measured in packed.items():
-        seconds, _ = seconds_left(run, 0, {}, "cuda", int(count))
-        training = 100 * 45_000 / measured["images_per_second"] * int(count)
+    for measured in packed:
+        seconds, _ = seconds_left(run, 0, {}, "cuda", measured["runs"])
+        training = 100 * 45_000 / measured["images_per_second"] * measured["runs"]
         assert training < seconds < 1.3 * training  # and measuring
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.time_limit import time_limit
 from tnlpad.grid import mps as packing
-from tnlpad.grid.mps import mps, runs_at_once
+from tnlpad.grid.mps import PROCESSORS_SHARE, mps, runs_at_once, share_of
 from tnlpad.runs.config import configure
 
 PLACES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
@@ -63,6 +63,36 @@ def test_a_daemon_of_our_own_for_the_length_of_the_block(notes, tmp_path):
     assert said == ["MPS is started, and runs that share a GPU use it."]
     assert not any(name in os.environ for name in PLACES)
     assert not folder.exists()
+
+
+def inherited_share(**options):
+    """The share of the GPU's processors that a process within the block gets."""
+    with mps("cuda", say=lambda line: None, **options):
+        environment = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+    lines = [line.partition("=")[2] for line in environment.splitlines() if line.startswith(f"{PROCESSORS_SHARE}=")]
+    return lines[0] if lines else None
+
+
+def test_every_process_gets_a_share_of_the_processors(notes, tmp_path, monkeypatch):
+    monkeypatch.delenv(PROCESSORS_SHARE, raising=False)
+    assert inherited_share() is None
+    assert inherited_share(share=30) == "30"
+    assert PROCESSORS_SHARE not in os.environ
+    (tmp_path / "default" / "daemon").touch()  # runs already
+    assert inherited_share(share=30) == "30"
+    monkeypatch.setenv(PROCESSORS_SHARE, "100")  # the user's
+    assert inherited_share(share=30) == "100"
+    assert os.environ[PROCESSORS_SHARE] == "100"
+
+
+def test_without_mps_no_share_is_set(notes, monkeypatch):
+    monkeypatch.delenv(PROCESSORS_SHARE, raising=False)
+    monkeypatch.setenv("BROKEN", "not permitted")
+    assert inherited_share(share=30) is None
+
+
+def test_shares_overlap_and_small_ones_are_not_given():
+    assert [share_of(runs) for runs in (1, 2, 3, 6, 9, 12, 13, 14, 20)] == [100, 100, 90, 45, 30, 22, 20, 100, 100]
 
 
 def test_what_the_environment_said_is_put_back(notes, tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def running(
 def _executor(where: Where, one_here: bool) -> "Iterator[GridExecutor]":
     from tnlpad.grid.executors import execute
     from tnlpad.grid.grid import job_folder, moved
-    from tnlpad.grid.mps import mps
+    from tnlpad.grid.mps import mps, share_of
     from tnlpad.grid.ray import SendBack, execute_on_ray
 
     if where.on_ray:
@@ -101,7 +101,8 @@ def _executor(where: Where, one_here: bool) -> "Iterator[GridExecutor]":
             )
         return
     shared = where.jobs > 1 and where.on_gpu
-    with mps(where.device, say=lambda message: say(message, where.quiet)) if shared else nullcontext():
+    tell = partial(say, quiet=where.quiet)
+    with mps(where.device, say=tell, share=share_of(where.jobs)) if shared else nullcontext():
         allowed = _filling(where) if shared and where.most_jobs > where.jobs else None
         yield partial(execute, workers=0 if one_here and where.jobs == 1 else where.jobs, allowed=allowed)
 

@@ -56,7 +56,9 @@ def reproduce(
     have: Annotated[
         list[Path] | None,
         typer.Option(
-            "--have", metavar="FOLDER", help="Count the finished runs or archived records there as done. Repeatable."
+            "--have",
+            metavar="FOLDER",
+            help="Count the finished runs or archived records there as done, from a CPU or a GPU. Repeatable.",
         ),
     ] = None,
     root: Root = None,

@@ -7,6 +7,11 @@ even if that is killed.
 A step of these networks is a sequence of small kernels that leaves most of a large GPU idle. Parallel runs fill it, up
 to a number from which each only slows down the others. `grid.filling` finds it, beginning with the number that was
 best on one GPU (`benchmarks/training.py`).
+
+Each process is limited to a share of the GPU's processors. Kernels of several runs then overlap instead of following
+each other, and libraries choose kernels for the smaller share, which do less work in all: nine runs of ResNet-18 on an
+H200 are a third faster (`benchmarks/networks.py`). Other kernels round differently, so the last digits of a run depend
+on its share; its summary states how many processors it had.
 """
 
 import os
@@ -21,13 +26,22 @@ from tnlpad.runs.config import RunConfig, available_cores
 
 CONTROL = "nvidia-cuda-mps-control"
 COMMAND_TIMEOUT_SECONDS = 30
+PROCESSORS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"  # percentage of the GPU's processors that a process may use
 # Waits for the end of its input: the end of the block, or of the process for any reason. Remaining clients get five
 # seconds.
 STOP_AT_END = f'read -r _; echo quit -t 5 | {CONTROL}; rm -rf "$0"'
+OVERLAP = 2.7  # sum of all shares: more than 1, since no run uses its share all the time
+LEAST_SHARE = 20  # percent; smaller shares have not been measured
+
+
+def share_of(runs: int) -> int:
+    """Return the percentage of the GPU's processors that each of so many parallel runs may use."""
+    share = min(100, int(100 * OVERLAP) // runs)
+    return share if share >= LEAST_SHARE else 100
 
 
 @contextmanager
-def mps(device: str, *, say: Callable[[str], None]) -> Iterator[None]:
+def mps(device: str, *, say: Callable[[str], None], share: int | None = None) -> Iterator[None]:
     """Let processes that are started within the block share the GPU by MPS, if it is installed.
 
     Without MPS everything works, but slower. With MPS a process that makes the GPU fault also ends the others on it.
@@ -36,7 +50,9 @@ def mps(device: str, *, say: Callable[[str], None]) -> Iterator[None]:
     Args:
         device: The device's name in torch.
         say: Called with one line about whether MPS is used.
+        share: Percentage of the GPU's processors that each process may use, unless the environment already has one.
     """
+    limits = {} if share is None or PROCESSORS_SHARE in os.environ else {PROCESSORS_SHARE: str(share)}
     if not device.startswith("cuda"):
         say(f"No MPS: the device is {device}, not cuda.")
         yield
@@ -45,9 +61,10 @@ def mps(device: str, *, say: Callable[[str], None]) -> Iterator[None]:
         yield
     elif _is_running():
         say("MPS is already running, and runs that share a GPU use it.")
-        yield
+        with _environment(limits):
+            yield
     else:
-        with _daemon(say):
+        with _daemon(say, limits):
             yield
 
 
@@ -62,7 +79,7 @@ def _is_running() -> bool:
 
 
 @contextmanager
-def _daemon(say: Callable[[str], None]) -> Iterator[None]:
+def _daemon(say: Callable[[str], None], limits: Mapping[str, str]) -> Iterator[None]:
     # It contains sockets, whose paths must be short, so it has to be in the system's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix="tnlpad-mps-"))
     variables = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
@@ -72,7 +89,7 @@ def _daemon(say: Callable[[str], None]) -> Iterator[None]:
             yield
         else:
             say("MPS is started, and runs that share a GPU use it.")
-            with _environment(variables):
+            with _environment({**variables, **limits}):
                 yield
 
 

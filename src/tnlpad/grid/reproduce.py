@@ -33,9 +33,11 @@ from tnlpad.paper.cells import (
     smoke_curves,
 )
 from tnlpad.runs.config import RunConfig, configure
+from tnlpad.runs.recipes import COMMON_DEFAULTS, device_defaults
 from tnlpad.runs.settings import nearest
 from tnlpad.types import ProtocolName
 
+ON_A_CPU = {name: COMMON_DEFAULTS[name] for name in ("precision", "compiled")}
 EVERYTHING = "all"
 DATASETS = "datasets"
 TITLES = {
@@ -171,10 +173,10 @@ def plan_status(
         out: Folder of all runs.
         device: Device of the runs.
         at_once: How many runs share the device.
-        have: Run ids of finished runs whose records are elsewhere; they count as done.
+        have: Run ids of finished runs whose records are elsewhere; they count as done, whichever device they ran on.
     """
     found = {
-        each.run_id: RunStatus(state="done") if each.run_id in have else run_status(each.run_id, out)
+        each.run_id: RunStatus(state="done") if _is_among(have, each, device) else run_status(each.run_id, out)
         for each in planned
     }
     pace: Pace = {}
@@ -192,6 +194,16 @@ def plan_status(
             )
         )
     return statuses
+
+
+def _is_among(have: Container[str], planned: Planned, device: str) -> bool:
+    """Return whether the run, or the same with the precision and compilation of the other device, is among these."""
+    config = planned.config
+    usual = {name: {**ON_A_CPU, **device_defaults(name, config.network)} for name in ("cpu", "cuda")}
+    chosen = {"precision": config.precision, "compiled": config.compiled}
+    if not have or chosen != usual["cuda" if device.startswith("cuda") else "cpu"]:
+        return planned.run_id in have
+    return any(replace(config, **settings).run_id in have for settings in usual.values())
 
 
 def figure_status(name: str, out: Path, wanted: Variation, *, smoke: bool, device: str) -> list[PlannedStatus]:
