@@ -8,6 +8,8 @@ import pytest
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import cells
 from tnlpad.records.archive import archive, write_archived
+from tnlpad.report.remarks import outside, read_remarks
+from tnlpad.report.results import TITLES, table_results
 from tnlpad.training.loop import out_of_patience
 
 ROOT = Path(__file__).parents[1]
@@ -169,6 +171,14 @@ def test_runs_with_patience_are_left_out(results):
     assert table.rows[0] == ["MNIST", "TNLPAD", "10", "1 of 1", "0.00", "0 %"]
     assert len(table.rows) == 3
     assert {len(row) for row in table.rows} == {len(table.headings)} == {len(table.align)}
+
+
+def test_every_cell_outside_two_standard_errors_has_a_remark(results):
+    tables = [table_results(name, results.read_records(results.RECORDS)) for name in TITLES]
+    entries = (entry for table in tables for entry in table.entries)
+    found = outside(entries, read_remarks(results.RECORDS))
+    assert found
+    assert [each.sentence for each in found if each.remark is None] == []
 
 
 def test_a_remark_on_a_cell_that_is_inside_again_is_an_error(results, tmp_path):

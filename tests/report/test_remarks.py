@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -29,17 +30,40 @@ def test_a_cell_outside_has_a_sentence_and_its_remark(table):
     # By hand: 2·√(0.01²/3 + 0.07²/5) = 0.0637.
     assert each.sentence == (
         "TNLPAD, MNIST, symmetric 20\xa0%: 95.02 ± 0.01 (n 3), the paper has 99.02 ± 0.07 (n 5). Difference −4.00, two "
-        "standard errors 0.06. Our runs choose epoch 4; their last epoch has 80.00 (−19.02). The runs are short. "
-        "(2026-01-31)"
+        "standard errors 0.06. Our runs choose epoch 4; their last epoch has 80.00 (−19.02). With one epoch for all, "
+        "none of 6 would be within. The runs are short. (2026-01-31)"
     )
 
 
-def test_remarks_are_shown_below_the_table_and_other_cells_outside_are_folded(table):
+@pytest.mark.parametrize(("last", "words"), [(0.9902, "1 of 6 would be within (epoch 6)"), (0.98, "none of 6")])
+def test_a_sentence_says_at_how_many_epochs_the_runs_agree_with_the_paper(tmp_path, last, words):
+    for seed in (1, 2, 3):
+        write_run(tmp_path, COLUMN["tnlpad"], seed, accuracy=0.998 + seed / 10_000, last=last)
+    (each,) = outside(table_results("simulated", finished_records([tmp_path])).entries, {})
+    assert words in each.sentence
+
+
+def test_a_sentence_does_without_curves_that_cannot_be_read(table):
+    def unreadable():
+        raise RecordError("damaged")
+
+    (each,) = outside(table.entries, {})
+    records = tuple(replace(record, read_curves=unreadable) for record in each.group.records)
+    assert "last epoch has 80.00" in (said := replace(each, group=replace(each.group, records=records)).sentence)
+    assert "With one epoch" not in said
+
+
+def test_remarks_on_our_method_are_shown_below_the_table_and_other_cells_outside_are_folded(tmp_path, table):
     said, silent = (paper_table_files(table, remarks=known).markdown for known in ({NAME: REMARK}, {}))
     title = "MNIST, outside two standard errors of the paper: 1"
     assert title not in said
     assert said.index("The runs are short.") < said.index("<details>")
     assert silent.index(title) < silent.index("- TNLPAD, MNIST, symmetric 20\xa0%: 95.02")
+    for seed in (1, 2, 3):
+        write_run(tmp_path, COLUMN["cdr"], seed, accuracy=0.95 + seed / 10_000)
+    table = table_results("simulated", finished_records([tmp_path]))
+    both = paper_table_files(table, remarks={NAME: REMARK, NAME.replace("tnlpad", "cdr"): REMARK}).markdown
+    assert both.index("- TNLPAD, MNIST") < both.index(title) < both.index("- CDR, MNIST")
 
 
 def test_remarks_are_read_by_cell(tmp_path):

@@ -15,7 +15,7 @@ from tnlpad.report.paper_tables import (
     main_label_note,
     matrices,
 )
-from tnlpad.report.remarks import Remarks, outside
+from tnlpad.report.remarks import Remarks, shown_and_folded
 from tnlpad.report.results import Entry, TableResults
 from tnlpad.report.run_fields import HEADINGS, NO_RUNS, group_cells, plain_number, plain_run_fields
 from tnlpad.report.table import StackedCell, Table, TableFiles, folded, markdown_code, markdown_text
@@ -78,10 +78,8 @@ def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
 
 
 def _outside(matrix: Matrix, remarks: Remarks) -> list[str]:
-    """Return a sentence for each cell outside two standard errors of the paper; those without a remark are folded."""
-    entries = (entry for line in matrix.lines if line.first for entry, _ in line.cells)
-    found = outside(entries, remarks)
-    said, others = ([f"- {each.sentence}\n" for each in found if bool(each.remark) is kind] for kind in (True, False))
+    """Return a sentence for each cell outside two standard errors of the paper."""
+    said, others = ([f"- {each.sentence}\n" for each in part] for part in shown_and_folded(matrix, remarks))
     title = f"{matrix.title}, outside two standard errors of the paper: {len(others)}"
     return [*(["".join(said)] if said else []), *([folded(title, "".join(others))] if others else [])]
 

@@ -14,7 +14,8 @@ from datetime import date
 from pathlib import Path
 
 from tnlpad.records.store import RecordError
-from tnlpad.report.groups import Group
+from tnlpad.report.groups import Group, Spread
+from tnlpad.report.paper_tables import OURS, Matrix
 from tnlpad.report.results import Entry, TableResults
 from tnlpad.report.words import group_title, method_title, signed, spread_text
 
@@ -47,21 +48,38 @@ class Outside:
         cell, comparison = self.entry.cell, self.entry.comparison(self.group)
         assert comparison is not None, "only groups with a published number are compared"
         assert cell.published is not None, "only groups with a published number are compared"
+        assert comparison.bound is not None, "whether the others are outside is unknown"
         place = f"{method_title(cell.row)}, {group_title(cell.dataset, cell.column)}"
         variant = f" ({self.group.label})" if len(self.entry.groups) > 1 and self.group.label else ""
         text = (
             f"{place}{variant}: {spread_text(self.group.chosen)} (n {self.group.chosen.n}), the paper has "
             f"{spread_text(cell.published)} (n {cell.published.n}). Difference {signed(comparison.difference)}, two "
-            f"standard errors {comparison.bound:.2f}. {self._without_choice(cell.published.mean)}"
+            f"standard errors {comparison.bound:.2f}. {self._without_choice(cell.published.mean, comparison.bound)}"
         )
         return text if self.remark is None else f"{text} {self.remark.text} ({self.remark.date.isoformat()})"
 
-    def _without_choice(self, published: float) -> str:
+    def _without_choice(self, published: float, bound: float) -> str:
         """Say how much depends on the choice of the epoch."""
-        first, last = self.group.epochs
-        chosen = f"epoch {first}" if first == last else f"epochs {first} to {last}"
         at_last = self.group.last.mean
-        return f"Our runs choose {chosen}; their last epoch has {at_last:.2f} ({signed(at_last - published)})."
+        return (
+            f"Our runs choose {_epochs(*self.group.epochs)}; their last epoch has {at_last:.2f} "
+            f"({signed(at_last - published)}).{self._at_one_epoch(published, bound)}"
+        )
+
+    def _at_one_epoch(self, published: float, bound: float) -> str:
+        """Say at how many epochs, the same for all runs, the mean is as close to the paper as the bound."""
+        try:
+            curves = [record.curves.test_accuracy for record in self.group.records]
+        except RecordError:  # the report says so, and uses the final numbers
+            return ""
+        means = [Spread.of(shares).mean for shares in zip(*curves, strict=False)]  # up to the last of the shortest run
+        close = [epoch for epoch, mean in enumerate(means, start=1) if abs(mean - published) <= bound]
+        place = f" ({_epochs(close[0], close[-1])})" if close else ""
+        return f" With one epoch for all, {len(close) or 'none'} of {len(means)} would be within{place}."
+
+
+def _epochs(first: int, last: int) -> str:
+    return f"epoch {first}" if first == last else f"epochs {first} to {last}"
 
 
 def read_remarks(folder: Path) -> dict[str, Remark]:
@@ -84,6 +102,16 @@ def outside(entries: Iterable[Entry], remarks: Remarks) -> list[Outside]:
         for group in entry.groups
         if (comparison := entry.comparison(group)) is not None and comparison.within is False
     ]
+
+
+def shown_and_folded(matrix: Matrix, remarks: Remarks) -> tuple[list[Outside], list[Outside]]:
+    """Return what is outside in a matrix: remarks on our method, which are always shown, and the rest, which is long.
+
+    In the rest, cells with a remark come first.
+    """
+    found = outside((entry for line in matrix.lines if line.first for entry, _ in line.cells), remarks)
+    shown = [each for each in found if each.remark is not None and each.entry.cell.row in OURS]
+    return shown, sorted((each for each in found if each not in shown), key=lambda each: each.remark is None)
 
 
 def check_remarks(remarks: Remarks, tables: Iterable[TableResults]) -> None:

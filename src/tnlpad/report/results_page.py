@@ -10,12 +10,12 @@ from markupsafe import Markup, escape
 from tnlpad import __version__
 from tnlpad.paper.cells import SMOKE, TABLES
 from tnlpad.records.archive import FinishedRecord, Problem
-from tnlpad.report import leads, overview, paper_tables, remarks, selection, studies, words
+from tnlpad.report import leads, overview, paper_tables, selection, studies, words
 from tnlpad.report.drawings.panels import Drawing
 from tnlpad.report.leads import Lead
 from tnlpad.report.page import environment
-from tnlpad.report.paper_tables import Matrix, blocks
-from tnlpad.report.remarks import Outside, Remarks
+from tnlpad.report.paper_tables import blocks
+from tnlpad.report.remarks import Remarks, shown_and_folded
 from tnlpad.report.results import MARKS, Comparison, TableResults, verdict
 from tnlpad.report.selection import Setting
 from tnlpad.report.studies import Study
@@ -97,7 +97,7 @@ def results_page(contents: Contents) -> str:
         block_name=block_name,
         count_marks=_count_marks,
         leads=leads,
-        outside=partial(_outside, contents.remarks),
+        outside=partial(shown_and_folded, remarks=contents.remarks),
         study_name=study_name,
         with_code=_with_code,
         marks=MARKS,
@@ -111,12 +111,6 @@ def results_page(contents: Contents) -> str:
 def _whole(contents: Contents) -> bool:
     """Whether the page has every table of the paper."""
     return {table.name for table in contents.tables} >= set(TABLES)
-
-
-def _outside(known: Remarks, matrix: Matrix) -> list[Outside]:
-    """Return the cells of a matrix outside two standard errors of the paper, those with a remark first."""
-    entries = (entry for line in matrix.lines if line.first for entry, _ in line.cells)
-    return sorted(remarks.outside(entries, known), key=lambda each: each.remark is None)
 
 
 def _count_marks(comparisons: Iterable[Comparison]) -> list[tuple[str, int]]:
@@ -133,7 +127,7 @@ def _facts(records: Sequence[FinishedRecord]) -> dict[str, list[str]]:
         return [text if len(counter) == 1 else f"{text} ({counted(n, 'run')})" for text, n in counter.most_common()]
 
     return {
-        "seeds": [", ".join(map(str, sorted({record.config["seed"] for record in records})))],
+        "seeds": [", ".join(map(str, sorted({record.config["seed"] for record in records})))] if records else [],
         "machine": values(str(record.summary.get("machine", "not recorded")) for record in records),
         "versions": values(
             ", ".join(f"{name} {version}" for name, version in record.summary.get("versions", {}).items())
