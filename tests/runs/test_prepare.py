@@ -1,10 +1,12 @@
 import hashlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from tests.data.own_files import class_folders
 from tests.runs.file_trees import CLASSES, CLOTHING_LISTS, CPU, small
 from tests.runs.test_own_data import blobs
 from tests.runs.test_run import content
@@ -33,6 +35,7 @@ from tnlpad.runs.prepare import (
     prepare_method,
     prepare_sets,
     prepare_statistics,
+    scored_in_bf16,
 )
 from tnlpad.runs.run import run
 from tnlpad.types import NoisyLabels, RawDataset
@@ -260,6 +263,20 @@ def test_statistics_are_of_all_samples_trained_on_or_held_out(precision, bf16):
     assert statistics.samples.index.tolist() == list(range(len(data.given)))
     assert statistics.samples.labels.tolist() == data.given.tolist()
     assert (statistics.num_classes, statistics.every, statistics.bf16) == (10, 4, bf16)
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_images_of_users_are_scored_in_bfloat16_where_the_processor_multiplies_it(supported, monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: supported)
+    own = open_dataset(class_folders(tmp_path / "data", count=10))
+    config = configure(own.shape, device="cpu")
+    data = prepare_own_data(config, own, CPU)
+    assert prepare_statistics(config, data, CPU, 1).bf16 is supported
+    assert not scored_in_bf16(replace(config, channels_last=None), CPU)  # begun by an earlier version
+    assert not scored_in_bf16(config, torch.device("cuda"))
+    assert scored_in_bf16(replace(config, channels_last=None, precision="bfloat16"), CPU)
+    published = configure("cifar10", noise="symmetric:0.4", settings={"channels_last": True})
+    assert not scored_in_bf16(published, CPU)
 
 
 def test_what_is_measured_on(root):

@@ -292,11 +292,14 @@ def test_the_summary_by_hand(epochs, stopped):
 
 def test_the_machine_is_the_gpu_that_it_ran_on(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: f"GPU {device}")
+    properties = SimpleNamespace(multi_processor_count=40)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device=None: properties)
     config, cpu = small("standard"), torch.device("cpu")
     data = running.prepare_data(config, None, cpu)
     method = running.prepare_method(config, data, torch.Generator(), cpu)
     gpu = torch.device("cuda:1")
-    assert running._summary(config, method, ended(0.5), data, gpu, 1.0)["machine"] == "GPU cuda:1"
+    summary = running._summary(config, method, ended(0.5), data, gpu, 1.0)
+    assert (summary["machine"], summary["processors"]) == ("GPU cuda:1", 40)
 
 
 def test_the_rule_of_selection_says_by_which_labels():

@@ -207,12 +207,13 @@ def _difference(before: DataShape, now: DataShape) -> str:
 
 
 def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None, backbone: AnyBackbone | None) -> None:
-    """Check that the records of a finished run are complete and belong to it."""
+    """Check that the files of a finished run are complete and as they were written, and belong to it."""
     folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
     folder.check_config(config.to_json())
     finished_summary(folder)
     if own is not None:
         save_location(folder.path, own, backbone)
+    folder.require_intact()
 
 
 @contextmanager
@@ -299,7 +300,7 @@ def _summary(
         "samples": data.sizes,
         "wrong_labels": None if data.correct is None else float((~data.correct).double().mean()),
         "seconds": {"this_process": seconds, "epochs": sum(sum(r["seconds"].values()) for r in history)},
-        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        **_machine(device),
         **({"ranks": group.count()} if group.count() > 1 else {}),
         "versions": {
             "tnlpad": __version__,
@@ -308,6 +309,14 @@ def _summary(
         },
         "command": command(config),
     }
+
+
+def _machine(device: torch.device) -> dict[str, Any]:
+    """Return the name of the GPU, and how many of its processors this process may use; or the CPU's architecture."""
+    if device.type != "cuda":
+        return {"machine": platform.machine()}
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    return {"machine": torch.cuda.get_device_name(device), "processors": processors}
 
 
 def _selection(config: RunConfig, method: Method) -> str:
