@@ -32,6 +32,11 @@ def counts(record: Mapping[str, Any]) -> str:
         "different or changed unnoticed, a process that hangs, a file left behind, or an error that is not one of "
         "tnlpad's own."
     )
+    if kills := record.get("kills"):
+        text += f" {sum(kills.values()):,} processes were ended by a signal: " + ", ".join(
+            f"{count:,} by {name}" for name, count in kills.items()
+        )
+        text += "."
     rows = []
     for part, kinds in record["attacks"].items():
         failed = sum(each["count"] for each in record["failures"].values() if each["part"] == part)
