@@ -1,6 +1,8 @@
 """Damaged and hostile files are errors that name the file, whatever the libraries that read them raise."""
 
 import json
+import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -10,14 +12,17 @@ import pytest
 
 from tests.cli.trained import asked, hugging_face
 from tests.synthetic_runs import write_run
+from tests.time_limit import time_limit
 from tnlpad.array_files import ArrayFile, read_array
 from tnlpad.data.files import read_bounded
 from tnlpad.data.own import open_dataset
+from tnlpad.data.own.tables import parquet_table
 from tnlpad.errors import DataError, LabelFileError, MatrixFileError
 from tnlpad.json_text import MAX_BYTES, MAX_DEPTH, load_json, parse_json
 from tnlpad.noise.files import read_label_file, read_matrix
 from tnlpad.paper.cells import Experiment
 from tnlpad.records.archive import archive, finished_records, write_archived
+from tnlpad.records.checksums import sha256_of
 
 BRACKETS = "[" * 100_000
 
@@ -181,7 +186,26 @@ def test_json_files_that_are_too_large(tmp_path):
     with pytest.raises(ValueError, match="268,435,457 bytes"):
         load_json(tmp_path / "x.json")
     result = asked("train", "digits", "--config", tmp_path / "x.json")
-    assert (result.exit_code, "268,435,457 bytes" in result.stderr) == (2, True)
+    assert (result.exit_code, "more than 268,435,456 bytes" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("special", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_files_without_an_end_are_refused_at_once(tmp_path, special):
+    path = tmp_path / "x.json"
+    special(path)
+    for read in (load_json, sha256_of):
+        with time_limit(5), pytest.raises(OSError, match="not a regular file"):
+            read(path)
+    problems = []
+    with time_limit(5):
+        assert finished_records([tmp_path], problems.append) == []
+    assert ["not a regular file" in str(problem) for problem in problems] == [True]
+
+
+def test_a_device_as_a_configuration():
+    with time_limit(60):
+        result = asked("train", "digits", "--config", "/dev/zero")
+    assert (result.exit_code, "more than 268,435,456 bytes" in result.stderr) == (2, True)
 
 
 def test_brackets_as_a_configuration(tmp_path):
@@ -249,3 +273,158 @@ def test_rows_that_do_not_fit_into_memory_are_refused_with_numbers(tmp_path, mon
     monkeypatch.setattr("tnlpad.memory.memory_limits", lambda: [100_000_000])
     with pytest.raises(DataError, match=r"x\.parquet has 2,000,000 rows.*of memory.* has 100\.0 MB"):
         open_dataset(tmp_path / "x.parquet")
+
+
+LIMIT = 20_000_000
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    monkeypatch.setattr("tnlpad.memory.memory_limits", lambda: [LIMIT])
+    monkeypatch.setattr("tnlpad.data.own.tables.memory_limits", lambda: [LIMIT])
+
+
+def stored_once(texts, rows):
+    """Return a column with the first text in the first row and the last one in the others."""
+    places = np.minimum(np.arange(rows), len(texts) - 1).astype(np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(places), texts).cast(pa.string())
+
+
+def picture_bytes(column):
+    return pa.StructArray.from_arrays([column.cast(pa.binary()), column], ["bytes", "path"])
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("encoding", [None, "DELTA_BYTE_ARRAY"])
+@pytest.mark.parametrize(("name", "form"), [("text", pa.array), ("image", picture_bytes)])
+def test_values_that_are_stored_once_are_counted_as_often_as_they_occur(tmp_path, encoding, name, form):
+    options = {"use_dictionary": encoding is None, "store_schema": False}
+    if encoding is not None:
+        leaves = [name] if form is pa.array else [f"{name}.bytes", f"{name}.path"]
+        options["column_encoding"] = dict.fromkeys(leaves, encoding)
+    rows, label = 5000, pa.array(np.arange(5000) % 2)
+    often, once = stored_once(["x" * 10_000], rows), stored_once(["x" * 10_000, "y"], rows)
+    pq.write_table(pa.table({name: form(often), "label": label}), tmp_path / "often.parquet", **options)
+    pq.write_table(pa.table({name: form(once), "label": label}), tmp_path / "once.parquet", **options)
+    assert (tmp_path / "often.parquet").stat().st_size < 200_000
+    with pytest.raises(DataError, match=r"often\.parquet has 5,000 rows.*of memory.* has 20\.0 MB"):
+        parquet_table(tmp_path / "often.parquet")
+    assert parquet_table(tmp_path / "once.parquet").num_rows == rows
+    with pytest.raises(DataError, match=r" has 10,000 rows.*of memory"):
+        open_dataset(tmp_path)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_the_values_of_lists_are_counted(tmp_path):
+    column = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(5_000_000, np.float32)), 50_000)
+    pq.write_table(pa.table({"x": column.cast(pa.list_(pa.float32())), "label": [0, 1] * 50}), tmp_path / "x.parquet")
+    assert (tmp_path / "x.parquet").stat().st_size < 100_000
+    with pytest.raises(DataError, match=r"x\.parquet has 100 rows.*of memory"):
+        open_dataset(tmp_path / "x.parquet")
+
+
+# Arrow
+
+
+def saved_to_disk(folder, batches, compression):
+    folder.mkdir()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(str(folder / "x.arrow"), batches[0].schema, options=options) as stream:
+        for batch in batches:
+            stream.write(batch)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "x.arrow"}]}))
+    return folder
+
+
+def test_arrow_files_are_unpacked_only_into_memory_that_there_is(tmp_path, monkeypatch):
+    texts = [pa.record_batch({"text": [f"{k} {'x' * 100_000}"] * 10, "label": [0, 1] * 5}) for k in range(20)]
+    numbers = [pa.record_batch({"x": np.zeros(10_000), "label": np.zeros(10_000, int)})] * 20
+    limit = pa.total_allocated_bytes() + LIMIT
+    monkeypatch.setattr("tnlpad.memory.memory_limits", lambda: [limit])
+    for name, batches, rows in (("texts", texts, r"\d+0"), ("numbers", numbers, r"\d+,000")):
+        packed = saved_to_disk(tmp_path / name, batches, "zstd")
+        with pytest.raises(DataError, match=rf"{name} has {rows} rows or more\. It takes at least .* of memory"):
+            open_dataset(packed)
+    assert len(open_dataset(saved_to_disk(tmp_path / "mapped", texts, None)).ids) == 200
+
+
+# Lines and sheets whose tables are mostly empty
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_records_without_fields_in_common(tmp_path):
+    lines = [json.dumps({"label": row % 2, f"field {row}": 1}) for row in range(1200)]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with pytest.raises(DataError, match=r"x\.jsonl has 1,\d+ lines with 1,\d+ different fields.*of memory"):
+        open_dataset(tmp_path / "x.jsonl")
+
+
+def workbook(path, rows, far=None):
+    """Write rows to an .xlsx file, the first sheet of which may claim to reach to a far cell."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed: pip install 'tnlpad[tables]'")
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for row in rows:
+        sheet.append(row)
+    book.save(path)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    if far is not None:
+        name = "xl/worksheets/sheet1.xml"
+        members[name] = members[name].replace(b"<sheetData>", f'<dimension ref="A1:{far}"/><sheetData>'.encode(), 1)
+    return npz(path, members)
+
+
+def test_the_size_that_a_sheet_claims_takes_no_memory(tmp_path):
+    path = workbook(tmp_path / "x.xlsx", [["x", "label"], *([row / 2, row % 2] for row in range(300))], "XFD1048576")
+    tracemalloc.start()
+    try:
+        assert len(open_dataset(path).ids) == 300
+        assert tracemalloc.get_traced_memory()[1] < LIMIT
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_sheets_with_few_values_in_many_columns(tmp_path):
+    far = [*[None] * 16_382, 1]
+    with pytest.raises(DataError, match=r"x\.xlsx has [\d,]+ cells in \d+ rows.*of memory"):
+        open_dataset(workbook(tmp_path / "x.xlsx", [["label"], *([row % 2, *far] for row in range(100))]))
+    names = ["label", *(f"field {number}" for number in range(2000))]
+    with pytest.raises(DataError, match=r"y\.xlsx has 700 rows and 2,001 columns.*of memory"):
+        open_dataset(workbook(tmp_path / "y.xlsx", [names, *([row % 2] for row in range(700))]))
+
+
+def test_tables_that_are_almost_empty_are_refused_whatever_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.data.own.tables.MAX_CELLS_IF_SPARSE", 1_000_000)
+    lines = [json.dumps({f"field {row}": 1}) for row in range(1500)]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    workbook(tmp_path / "far.xlsx", [["label"], *([*[None] * 4000, 1] for _ in range(400))])
+    workbook(tmp_path / "wide.xlsx", [["label", *range(4000)], *([1] for _ in range(400))])
+    for name, reason in (
+        ("x.jsonl", r"1,\d+ lines with 1,\d+ different fields in all"),
+        ("far.xlsx", r"1,\d+,\d+ cells in \d+ rows"),
+    ):
+        with pytest.raises(DataError, match=rf"{name} has {reason}, and a value in fewer than one of 1,000 cells"):
+            open_dataset(tmp_path / name)
+    monkeypatch.setattr("tnlpad.data.own.tables.MAX_CELLS_PER_VALUE", 300)
+    with pytest.raises(DataError, match=r"wide\.xlsx has 400 rows and 4,001 columns, and a value in fewer"):
+        open_dataset(tmp_path / "wide.xlsx")
+
+
+def test_whole_numbers_that_are_too_large_are_gaps(tmp_path):
+    huge, labels = "9" * 400, ["a", "b"] * 10
+    records = [f'{{"x": {row or huge}, "label": "{label}"}}' for row, label in enumerate(labels)]
+    (tmp_path / "x.jsonl").write_text("\n".join(records))
+    rows = [[row or 12345, label] for row, label in enumerate(labels)]
+    with zipfile.ZipFile(workbook(tmp_path / "x.xlsx", [["x", "label"], *rows])) as file:
+        members = {name: file.read(name).replace(b"12345", huge.encode()) for name in file.namelist()}
+    for path in (tmp_path / "x.jsonl", npz(tmp_path / "x.xlsx", members)):
+        numbers = open_dataset(path).table.numbers[:, 0]
+        assert np.isnan(numbers).tolist() == [True, *[False] * 19]
+
+
+def test_rows_that_the_format_does_not_have(tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.data.own.tables.MAX_SHEET_ROWS", 100)
+    with pytest.raises(DataError, match=r"x\.xlsx has more than 100 rows in a sheet\. Save it as CSV"):
+        open_dataset(workbook(tmp_path / "x.xlsx", [["x", "label"], *([row, row % 2] for row in range(100))]))

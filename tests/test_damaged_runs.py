@@ -1,6 +1,8 @@
 """Whatever happens to the files of a finished run, loading it gives the trained numbers or an error with the file."""
 
 import json
+import os
+import re
 import shutil
 import warnings
 from itertools import pairwise
@@ -9,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import save_file
 
 import tnlpad
 from tests.cli.trained import asked
 from tests.edited_runs import edit, without_checksums
+from tests.time_limit import time_limit
 from tnlpad.records import checksums
 from tnlpad.records.archive import finished_records
 from tnlpad.records.store import RecordError, RunFolder
@@ -68,6 +72,22 @@ def test_a_damaged_artefact_is_refused_by_name(run, name, damage):
         RunFolder(run).epochs() if name == "epochs.jsonl" else tnlpad.load(run)
 
 
+@pytest.mark.parametrize("name", ["summary.json", *FILES])
+@pytest.mark.parametrize("special", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+@pytest.mark.parametrize("checked", [True, False], ids=["checksums", "no checksums"])
+@pytest.mark.filterwarnings("ignore:.*no checksums")
+def test_a_file_without_an_end_is_refused_at_once(run, name, special, checked):
+    if not checked:
+        without_checksums(run)
+    (run / name).unlink()
+    special(run / name)
+    with time_limit(10), pytest.raises((tnlpad.DataError, RecordError), match=rf"{name} .*not a regular file.*Restore"):
+        RunFolder(run).epochs() if name == "epochs.jsonl" else tnlpad.load(run)
+    with time_limit(10):
+        assert isinstance(RunFolder(run).finished, bool)
+        finished_records([run], [].append)
+
+
 def test_no_bit_of_the_summary_changes_unnoticed(run):
     before, content = RunFolder(run).summary(), (run / "summary.json").read_bytes()
     places = np.random.default_rng(0).choice(8 * len(content), 200, replace=False).tolist()
@@ -91,6 +111,16 @@ def test_a_report_skips_a_run_whose_epochs_are_damaged(run):
     problems = []
     assert finished_records([run], problems.append) == []
     assert ["epochs.jsonl is damaged" in str(problem) for problem in problems] == [True]
+
+
+@pytest.mark.parametrize(("files", "said"), [(None, "files is None, not an object"), ({"a": 1}, "files is an object")])
+def test_checksums_of_another_type_are_refused(run, files, said):
+    content = json.loads((run / "summary.json").read_text())
+    content["sha256"] = {"files": files}
+    content["sha256"]["summary"] = checksums._digest(content)
+    (run / "summary.json").write_text(json.dumps(content))
+    with pytest.raises(tnlpad.DataError, match=rf"summary\.json is damaged \(sha256\.{said}"):
+        tnlpad.load(run)
 
 
 def test_a_foreign_artefact_is_refused(run):
@@ -161,6 +191,16 @@ def in_json(file, change):
     return lambda run: edit(run / file, change)
 
 
+def arrays(file, **values):
+    """Replace arrays of an .npz file, or remove those that are None."""
+
+    def change(run):
+        found = {**np.load(run / file), **values}
+        np.savez(run / file, **{name: array for name, array in found.items() if array is not None})
+
+    return change
+
+
 def metadata(content):
     def change(run):
         table = pq.read_table(run / "scores.parquet")
@@ -179,6 +219,14 @@ MANGLED = {
         in_json("data.json", lambda about: about.update(class_names=["x", "\ud800"])),
         "class_names is a list",
     ),
+    "a path with a null character": (
+        in_json("data.json", lambda about: about.update(path="a\0b")),
+        r"data\.json.*path has a null character",
+    ),
+    "a folder of images with a null character": (
+        in_json("data.json", lambda about: about.update(images="\0")),
+        r"data\.json.*images has a null character",
+    ),
     "class names": (in_json("data.json", lambda about: about.update(class_names=[1, 2])), "class_names is a list"),
     "columns": (in_json("data.json", lambda about: about.update(columns="abc")), "columns is 'abc'"),
     "no deviation": (in_json("data.json", lambda about: about["normalisation"].update(std=[0.0])), "normalisation"),
@@ -187,6 +235,7 @@ MANGLED = {
         r"normalisation\.mean is a list",
     ),
     "no data.json": (lambda run: (run / "data.json").unlink(), r"data\.json is missing"),
+    "no samples.parquet": (lambda run: (run / "samples.parquet").unlink(), r"samples\.parquet is missing.*own data"),
     **{
         f"scores without {name}": (drop("scores.parquet", name), rf"scores\.parquet.*{name} is missing")
         for name in ("index", "part", "given", "margin_w_to_end")
@@ -200,12 +249,24 @@ MANGLED = {
     "a place below zero": (replace("scores.parquet", "index", lambda n: [-1] * n), "index has -1"),
     "a place too far": (replace("scores.parquet", "index", lambda n: [10**6] * n), "lacks some samples"),
     "an unknown part": (replace("scores.parquet", "part", lambda n: ["all"] * n), "part has 'all'"),
+    "a path of a sample with a null character": (
+        replace("samples.parquet", "path", lambda n: ["a\0b"] * n),
+        r"samples\.parquet.*column path has a null character",
+    ),
     "ids that are numbers": (replace("samples.parquet", "id", range), "id has values of the type int64"),
     "ids with gaps": (replace("samples.parquet", "id", lambda n: [None, *map(str, range(1, n))]), "id has gaps"),
     "a margin that is no number": (replace("scores.parquet", "margin_w_to_end", lambda n: [np.nan] * n), "not numbers"),
     "no metadata": (metadata(b""), r"scores\.parquet"),
     "brackets as metadata": (metadata(b"[" * 100_000), r"scores\.parquet.*nested too deeply"),
     "metadata of something": (metadata(b'{"class_names": 3}'), "class_names is 3"),
+    "scores of other classes": (
+        in_json("data.json", lambda about: about["class_names"].reverse()),
+        r"scores\.parquet and data\.json belong to different runs \(their class_names differ\)",
+    ),
+    "scores of another run": (
+        in_json("summary.json", lambda summary: summary.update(run_id="data_none_tnlpad_head_seed1_0123456789")),
+        r"scores\.parquet and summary\.json belong to different runs \(run_id is .*0123456789' and '.*Restore them",
+    ),
     "NaN": (probabilities(lambda values: at(values, np.nan)), r"pred_probs\.npy.*row 3"),
     "a probability below zero": (probabilities(lambda values: at(values, -0.5)), "row 3"),
     "a probability of millions": (probabilities(lambda values: at(values, 1e6)), "row 3"),
@@ -225,6 +286,25 @@ MANGLED = {
     ),
     "weights of another shape": (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 64), "cannot be used"),
     "an encoder without terms": (in_json("encoder/encoder.json", lambda about: about.pop("values")), "encoder"),
+    "an encoder with texts for truth values": (
+        in_json("encoder/encoder.json", lambda about: about.update(pooled=["x"])),
+        r"encoder.*pooled is a list",
+    ),
+    "an encoder with numbers for categories": (
+        in_json("encoder/encoder.json", lambda about: about.update(values=[[[]]])),
+        r"encoder.*values is a list",
+    ),
+    "an encoder of other columns": (
+        in_json("encoder/encoder.json", lambda about: about.update(number_columns=["width", "height"])),
+        "encoder.*do not fit together",
+    ),
+    "an encoder without a spread": (arrays("encoder/encoder.npz", scale=np.zeros(1)), "encoder.*do not fit together"),
+    "an encoder without an array": (arrays("encoder/encoder.npz", scale=None), "encoder.*scale is missing"),
+    "an encoder with NaN": (arrays("encoder/encoder.npz", mean=np.full(1, np.nan)), "encoder.*'mean' holds values"),
+    "an encoder that marks another column": (
+        arrays("encoder/encoder.npz", marked=np.array([7]), mean=np.ones(2), scale=np.ones(2)),
+        "encoder.*do not fit together",
+    ),
     "an encoder of brackets": (
         lambda run: (run / "encoder" / "encoder.json").write_text("[" * 100_000),
         "encoder.*nested too deeply",
@@ -245,6 +325,16 @@ def test_content_is_checked_where_it_is_read(run, mangle, message):
     assert str(run) in str(raised.value)
 
 
+@pytest.mark.filterwarnings("ignore:.*no checksums")
+def test_weights_of_another_network_are_refused_in_a_line(run):
+    without_checksums(run)
+    save_file({f"tensor {number}": np.zeros(1) for number in range(1000)}, run / "model.safetensors")
+    with pytest.raises(tnlpad.DataError, match=r"model\.safetensors cannot be used \(.* …\)\. Restore it") as raised:
+        tnlpad.load(run)
+    assert len(str(raised.value)) < 300 + len(str(run))
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize("verb", ["suspects", "clean", "predict"])
 def test_commands_exit_with_the_code_of_bad_data(run, verb, tmp_path):
     edit(run / "data.json", lambda about: about.pop("path"))
@@ -252,6 +342,30 @@ def test_commands_exit_with_the_code_of_bad_data(run, verb, tmp_path):
     result = asked(verb, run, *(["data.csv"] if verb == "predict" else []), *words)
     assert result.exit_code == 3
     assert "data.json is damaged (path is missing)" in result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*no checksums")
+def test_columns_that_only_cleaning_reads_are_checked(run, tmp_path):
+    without_checksums(run)
+    drop("samples.parquet", "part")(run)
+    said = "samples.parquet is damaged (column part is missing)"
+    result = asked("clean", run, "--top", 3, "--out", tmp_path / "out.csv")
+    assert (result.exit_code, said in result.stderr) == (3, True)
+    with pytest.raises(tnlpad.DataError, match=re.escape(said)):
+        tnlpad.load(run).clean(top=3)
+
+
+@pytest.mark.filterwarnings("ignore:.*no checksums")
+def test_ids_that_the_data_lack_are_named(run, tmp_path):
+    without_checksums(run)
+    replace("samples.parquet", "id", lambda rows: [f"other {row}" for row in range(rows)])(run)
+    said = r"data\.csv has no sample 'other 0', which .*samples\.parquet names"
+    result = asked("audit", run, "--sample", 5)
+    assert result.exit_code == 0
+    assert re.search(f"The page does not show the samples: .*{said}", result.stderr)
+    result = asked("clean", run, "--top", 3, "--out", tmp_path / "out.csv")
+    assert result.exit_code == 3
+    assert re.search(said, result.stderr)
 
 
 def more(content):

@@ -245,6 +245,7 @@ def test_every_word_reaches_the_run():
         (["-0", "0"], ["-0", "0"]),
         (["2", "²"], ["2", "²"]),
         (["-", "--1"], ["-", "--1"]),
+        (["1", "2" * 5000], ["1", "2" * 5000]),
     ],
 )
 def test_classes_are_whole_numbers_only_if_nothing_is_lost_by_it(flipped, names, classes):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tnlpad.fitting import load as load
     from tnlpad.suspects.from_probabilities import find_suspects as find_suspects
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 _HOME = {
     "DataError": "tnlpad.errors",

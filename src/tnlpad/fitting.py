@@ -10,7 +10,6 @@
 returns the result of a finished run.
 """
 
-import re
 import shutil
 import tempfile
 import warnings
@@ -50,6 +49,7 @@ from tnlpad.suspects.brief import as_html, as_text
 from tnlpad.suspects.clean import Action, Cleaning, clean_samples, cleaned_frame, cleaned_labels
 from tnlpad.suspects.export import PAGE_FILE, write_suspects
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
+from tnlpad.suspects.prediction_files import WHOLE
 from tnlpad.suspects.review import (
     REVIEW_FILE,
     MergedReview,
@@ -460,16 +460,16 @@ class Result:
             warnings.warn(f"{self.caution} No label is changed, unless by a review.", stacklevel=2)
         try:
             merged = self._decisions(review)
+            cleaning = clean_samples(
+                self.run,
+                action=action,
+                confidence=confidence,
+                top=top,
+                review=merged.decisions,
+                undecided=merged.undecided,
+            )
         except RecordError as error:
             raise DataError(str(error)) from error
-        cleaning = clean_samples(
-            self.run,
-            action=action,
-            confidence=confidence,
-            top=top,
-            review=merged.decisions,
-            undecided=merged.undecided,
-        )
         for sentence in _remarks(self.run, merged, cleaning):
             warnings.warn(sentence, stacklevel=2)
         kept, given = cleaning.kept, self.given
@@ -531,5 +531,5 @@ def _remarks(run: RankedRun, merged: MergedReview, cleaning: Cleaning) -> Iterat
 
 def _values(names: Sequence[str]) -> NDArray[Any]:
     """Convert class names to integers if all are integers in canonical form; "007" stays text."""
-    whole = all(re.fullmatch("0|-?[1-9][0-9]*", name) for name in names)
+    whole = all(WHOLE.fullmatch(name) for name in names)
     return np.array([int(name) for name in names] if whole else names)

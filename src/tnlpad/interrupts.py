@@ -40,9 +40,14 @@ def end_interrupted() -> "NoReturn":
 
 
 def leave_when_interrupted() -> None:
-    """Let Ctrl-C end the process at once, unless it is ignored, as in the background of a script."""
+    """Let Ctrl-C end the process at once, unless it is ignored, as in the background of a script.
+
+    After everything registered for the end, only Python's own cleaning up is left, which restores the default: death by
+    the signal. The command has finished by then, so Ctrl-C is ignored.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # registered first, called last
 
 
 def was_interrupted() -> bool:

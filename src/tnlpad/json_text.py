@@ -7,6 +7,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tnlpad.regular_files import open_regular
+
 MAX_DEPTH, MAX_BYTES = 100, 1 << 28
 NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[^\[\]{}"]+', re.DOTALL)
 
@@ -15,10 +17,10 @@ def load_json(path: Path, *, finite: bool = False) -> Any:
     """Return the value of a JSON file; see `parse_json`.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: The file cannot be read, or is not a regular one.
         ValueError: It is not JSON, too large, or nested too deeply.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         if (size := os.fstat(file.fileno()).st_size) > MAX_BYTES:
             raise ValueError(f"it has {size:,} bytes, and at most {MAX_BYTES:,} are read")
         return parse_json(file.read(), finite=finite)

@@ -11,7 +11,14 @@ from typing import Any, Literal, get_args, get_origin
 
 MAX_SHOWN = 60
 LIMITS: dict[type, float] = {int: 2**63, float: 1e300}  # of numbers that arrays can hold; NaN is below none
-WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
+WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 
 @dataclass(frozen=True)

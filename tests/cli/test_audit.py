@@ -25,7 +25,8 @@ def drawn(run, folder=None):
 
 def decide(path, ids, changed=(), header=("id", "label")):
     """Write the truth as decisions, but for the rows in `changed`."""
-    rows = {name: [name, NAMES[CLEAN[int(name)]]] for name in ids} | {row[0]: list(row) for row in changed}
+    empty = [""] * (len(header) - 2)
+    rows = {name: [name, NAMES[CLEAN[int(name)]], *empty] for name in ids} | {row[0]: list(row) for row in changed}
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows.values()])
     return path
@@ -113,7 +114,8 @@ def test_undecided_and_unsure_labels_are_named(run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "no column id"),
+        ("", "is empty"),
+        ("given,label\n1,ant\n", "no column id"),
         ("id,label\n", "no decisions"),
         ("id,given\n1,ant\n", "no column label"),
         ("id,label\nelephant,ant\n", "'elephant' is not a sample of this run"),
@@ -125,7 +127,8 @@ def test_undecided_and_unsure_labels_are_named(run, tmp_path):
         ("id,label,choice\n{first},{given},wrong\n", "gives the same one as right"),
         ("id,label\n{first}\n", "line 2"),
         ("id,label\n{first},?\n", "no label was decided on"),
-        (b"\xff\xfe\x00id", "cannot be read"),
+        ("label,id\nant\n", "line 2: 1 fields, but 2 columns"),
+        (b"\xff\xfe\x00id", "not a text file in UTF-16"),
     ],
 )
 def test_bad_decisions_are_refused_and_nothing_is_lost(run, tmp_path, content, said):

@@ -201,6 +201,14 @@ def test_nothing_there(tmp_path):
     assert check("mnist").exit_code == 2
 
 
+def test_no_name_is_not_the_current_folder(tmp_path, monkeypatch):
+    class_folders(tmp_path, count=10)
+    monkeypatch.chdir(tmp_path)
+    result = check("")
+    assert (result.exit_code, "DATA is empty" in result.stderr) == (2, True)
+    assert check(".").exit_code == 0
+
+
 def test_nothing_is_written(tmp_path, monkeypatch):
     class_folders(tmp_path / "data", count=5)
     (tmp_path / "here").mkdir()

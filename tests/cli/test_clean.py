@@ -12,6 +12,7 @@ import pytest
 from tests.cli import trained
 from tests.cli.trained import document, own_data
 from tests.data.own_files import picture, save
+from tests.edited_runs import edit
 from tests.suspects.made import made_run
 from tnlpad.data.own import open_dataset
 from tnlpad.records.store import RunFolder
@@ -422,6 +423,15 @@ def test_a_table_of_paths_that_is_gone_is_written_from_the_record(tmp_path):
     data.unlink()
     document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
     assert (tmp_path / "clean.csv").read_bytes().startswith(b"id,path,label")
+    assert len(open_dataset(tmp_path / "clean.csv").ids) == 20
+
+
+def test_a_path_that_the_system_refuses_is_one_of_data_that_are_gone(tmp_path):
+    data, *_ = _manifest(tmp_path)
+    run = trained.trained(data, tmp_path / "runs", 1, "--label", "kind")
+    edit(run / "data.json", lambda about: about.update(path=str(tmp_path / ("9" * 400))))
+    for _ in range(2):  # the second writes over the first
+        document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
     assert len(open_dataset(tmp_path / "clean.csv").ids) == 20
 
 

@@ -88,7 +88,7 @@ def interrupted(folder, code):
         "def lost(*_):\n try: stop()\n except KeyboardInterrupt: pass\n raise ValueError('of a library')\n"
         "tnlpad.records.store.find_runs = lost",
         "tnlpad.records.store.find_runs = lambda *_: exec('stop()', {'stop': stop})",
-        "import atexit; atexit.register(stop)",
+        "import atexit; tnlpad.records.store.find_runs = lambda *_: atexit.register(stop) and []",
     ],
     ids=[
         "while it is imported",
@@ -104,6 +104,15 @@ def test_an_interrupt_is_130_and_one_line_at_any_moment(moment, tmp_path):
     code += "import tnlpad.records.store\n" + moment + "\nfrom tnlpad.__main__ import main; main()"
     ended, errors = interrupted(tmp_path, code)
     assert (ended, errors.splitlines()[-1], errors.count("\n")) == (130, "Interrupted.", 1 + ("no runs" in errors))
+
+
+def test_an_interrupt_while_python_cleans_up_changes_nothing(tmp_path):
+    code = f"import sys; sys.argv = ['tnlpad', 'runs', {str(tmp_path)!r}]\n"
+    code += "class Last:\n def __del__(self):\n  stop()\n  os.write(2, b'survived')\n"
+    code += "last = Last()\nfrom tnlpad.__main__ import main; main()"
+    ended, errors = interrupted(tmp_path, code)
+    assert ended == 0
+    assert errors.endswith("survived")
 
 
 def test_an_interrupt_in_a_library_that_raises_its_own_error_is_one(monkeypatch):

@@ -11,6 +11,7 @@ from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.cli.report import datasets_table
 from tnlpad.paper.cells import Experiment, cells
+from tnlpad.records.archive import archive as archived
 from tnlpad.records.store import RunFolder
 from tnlpad.report.drawings.panels import Drawing
 from tnlpad.runs.config import configure
@@ -96,6 +97,28 @@ def test_runs_in_none_of_the_papers_tables_get_files_of_their_own(runs, tmp_path
     result = run(runs, "--out", tmp_path / "one", "--table", "simulated")
     assert "tables/other" not in result.stdout + (tmp_path / "one" / "index.html").read_text()
     assert not (tmp_path / "one" / "tables" / "other.md").exists()
+
+
+def test_cells_that_a_spreadsheet_takes_for_formulas_are_named_or_made_text(tmp_path):
+    path = (
+        tmp_path
+        / "records"
+        / write_run(tmp_path / "runs", Experiment(dataset="digits", noise="none", method="tnlpad"), 1).path.name
+    )
+    record = archived(RunFolder(tmp_path / "runs" / path.name))
+    record["summary"]["config"]["noise"] = "=1+1"
+    path.parent.mkdir()
+    path.with_name(f"{path.name}.json").write_text(json.dumps(record))
+    out = tmp_path / "report"
+    table = out / "tables" / "other.csv"
+    named = run(path.parent, "--out", out)
+    assert named.exit_code == 0, named.output
+    assert named.stderr.count(f"{out / 'tables'} has cells that a spreadsheet takes for formulas, such as '=1+1'") == 1
+    assert "`tnlpad report --spreadsheet-safe`" in named.stderr
+    assert ",=1+1," in table.read_text()
+    safe = run(path.parent, "--out", out, "--spreadsheet-safe")
+    assert "formulas" not in safe.stderr
+    assert ",'=1+1," in table.read_text()
 
 
 def test_torch_is_never_loaded(runs, tmp_path):
@@ -208,6 +231,16 @@ def test_no_finished_run_exits_with_3(runs, tmp_path, damage):
     assert f"no finished runs in {source}" in result.stderr
     assert "tnlpad reproduce smoke" in result.stderr
     assert not (tmp_path / "report").exists()
+
+
+def test_a_computed_figure_needs_no_runs(tmp_path):
+    source = tmp_path / "computed"
+    source.mkdir()
+    (source / "parameter_space.json").write_text(json.dumps({"kind": "parameter_space"}))
+    result = run(source, "--out", tmp_path / "report")
+    assert result.exit_code == 0, result.output
+    assert "0 runs, 0 tables, 1 of 1 figure" in result.stdout
+    assert "A figure" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_a_file_in_place_of_a_folder_exits_with_2(runs, tmp_path):

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.cli.trained import asked, own_data, trained
 from tests.edited_runs import reseal
+from tests.time_limit import time_limit
 from tnlpad.records.store import RunFolder
 
 
@@ -75,6 +77,16 @@ def test_suspects_are_counted_and_a_caution_is_no_number(runs, tmp_path):
         (run / "suspects" / "suspects.csv").write_text("\n".join(["id,confidence", *rows]) + "\n")
     found = {each["name"]: each["suspects"] for each in json.loads(asked("runs", tmp_path, "--json").stdout)}
     assert found == {"two": 2, "none": 0, "caution": None}
+
+
+def test_a_pipe_in_the_place_of_a_list_is_not_waited_for(runs, tmp_path):
+    _, done = runs
+    shutil.copytree(done, tmp_path / "run", ignore=shutil.ignore_patterns("suspects"))
+    (tmp_path / "run" / "suspects").mkdir()
+    os.mkfifo(tmp_path / "run" / "suspects" / "suspects.csv")
+    with time_limit(10):
+        (found,) = json.loads(asked("runs", tmp_path, "--json").stdout)
+    assert found["suspects"] is None
 
 
 def test_no_runs_and_no_folder(tmp_path):

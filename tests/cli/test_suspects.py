@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from tests.cli.trained import asked, document, own_data, trained
 from tests.data.own_files import messy_folder
-from tests.edited_runs import reseal
+from tests.edited_runs import reseal, without_checksums
 from tests.suspects.made import made_run
+from tests.time_limit import time_limit
 from tnlpad.cli import app
 from tnlpad.cli.suspects import FORMATS
 
@@ -71,7 +72,7 @@ def test_a_pipeline_can_fail_on_findings(run, limit, code):
 @pytest.mark.parametrize("limit", ["1%", "99%"])
 def test_a_pipeline_fails_when_the_network_is_too_weak(run, tmp_path, limit):
     """With neither the code of findings nor of success; the list is printed and written all the same."""
-    (run / "summary.json").write_text(json.dumps({"run_id": "x", "chosen": {"validation_accuracy": 0.1}}))
+    (run / "summary.json").write_text(json.dumps({"run_id": run.name, "chosen": {"validation_accuracy": 0.1}}))
     result = asked_suspects(run, "--fail-on", limit, "--json", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert f"Error: --fail-on {limit} cannot be decided: " in result.stderr
@@ -307,13 +308,36 @@ def test_existing_files_stay_when_the_run_is_shown_again(tmp_path):
     assert listed.read_text() == "mine"
 
 
-def test_damaged_scores_are_reported_even_with_quiet(tmp_path):
+def test_a_damaged_run_is_not_a_success(tmp_path):
     data = own_data(tmp_path, "folder")
-    scores = trained(data, tmp_path / "runs") / "scores.parquet"
+    run = trained(data, tmp_path / "runs")
+    for name in ("model.safetensors", "scores.parquet", "pred_probs.npy", "samples.parquet"):
+        before = (run / name).read_bytes()
+        (run / name).write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        result = asked(*words(data, tmp_path / "runs"), "-q")
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert f"{name} is damaged" in result.stderr
+        (run / name).write_bytes(before)
+    assert asked(*words(data, tmp_path / "runs")).exit_code == 0
+
+
+def test_damaged_scores_of_an_earlier_version_are_not_a_success(tmp_path):
+    data = own_data(tmp_path, "folder")
+    run = trained(data, tmp_path / "runs")
+    without_checksums(run)
+    intact = asked(*words(data, tmp_path / "runs"))
+    assert (intact.exit_code, "Suspect labels: " in intact.stdout) == (0, True)
+    scores = run / "scores.parquet"
     scores.write_bytes(scores.read_bytes()[:100])
     result = asked(*words(data, tmp_path / "runs"), "-q")
-    assert result.exit_code == 0
+    assert result.exit_code == 3
     assert "No list of suspects: " in result.stderr
+    assert "scores.parquet is damaged" in result.stderr
+    (run / "samples.parquet").unlink()
+    os.mkfifo(run / "samples.parquet")
+    with time_limit(60):
+        result = asked(*words(data, tmp_path / "runs"), "-q")
+    assert (result.exit_code, "samples.parquet is damaged (it is not a regular" in result.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("kind", ["features", "images", "hugging face"])

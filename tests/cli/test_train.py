@@ -385,6 +385,21 @@ def test_own_data_have_labels_as_given_and_perhaps_no_test_part(capsys, monkeypa
     assert said.count("25.00") == 2
 
 
+@pytest.mark.parametrize("lacking", [{}, {"test_accuracy": None}])
+def test_a_summary_of_an_earlier_version_is_printed_without_what_it_lacks(capsys, tmp_path, lacking):
+    epoch = {"epoch": 3, "validation_accuracy": 0.5}
+    summary = {"run_id": "some_run", "config": {"data": {}}, "chosen": epoch | lacking, "epochs_run": 4}
+    print_summary({**summary, "last": epoch | lacking}, tmp_path)
+    said = capsys.readouterr().out
+    assert "chosen on validation" in said
+    assert "test" not in said.partition("Run: ")[0]
+    for tested in ("chosen", "last"):
+        print_summary({**summary, "last": epoch | lacking, tested: {**epoch, "test_accuracy": 0.25}}, tmp_path)
+        assert capsys.readouterr().out.count("25.00") == 1
+    print_summary({**summary, "last": epoch, "config": {"epochs": 9}}, tmp_path)
+    assert "Ended early, after 4 of 9 epochs." in capsys.readouterr().out
+
+
 @pytest.fixture
 def tensorboard_out(tmp_path):
     return tmp_path / "runs"

@@ -148,6 +148,10 @@ def change(name, value):
     return lambda folder: edit(folder / MANIFEST, lambda manifest: manifest.update({name: value}))
 
 
+def rename_part(name):
+    return lambda folder: edit(folder / MANIFEST, lambda manifest: manifest["parts"][1].update(file=name))
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -160,6 +164,8 @@ def change(name, value):
         (change("images_per_part", 7), "parts of other numbers of images than 7"),
         (change("parts", [{"file": 1}]), "in a part, file is 1"),
         (change("parts", [1]), "parts is a list"),
+        (rename_part("part\0"), r"a part is called 'part\\x00'"),
+        (rename_part("../names.txt"), r"a part is called '\.\./names\.txt'"),
     ],
 )
 def test_damage_is_named_when_the_folder_is_opened(folder, names, tmp_path, damage, words):

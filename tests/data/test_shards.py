@@ -95,15 +95,27 @@ def test_an_index_of_other_shapes_is_built_again(folder, change):
 
 
 @pytest.mark.parametrize("change", [{"shard": 9}, {"offset": 10**6}, {"size": 10**6}])
-def test_an_index_of_images_outside_the_shards_is_built_again(folder, change):
+def test_an_index_of_images_outside_the_shards_is_built_again(folder, monkeypatch, change):
     before = open_shards(folder).read(0)
     with np.load(folder / INDEX_FILE) as file:
         arrays = dict(file)
     ((name, value),) = change.items()
     changed = arrays[name].astype(np.int64)
     changed[0] = value
+    monkeypatch.setattr(shards, "_seal", lambda digest, index: arrays["digest"].tobytes())
     np.savez(folder / INDEX_FILE, **arrays | {name: changed})
     assert reopened(folder).read(0) == before
+
+
+@pytest.mark.parametrize(("name", "byte"), [("names", 0x86), ("names", ord("z")), ("labels", ord("9"))])
+def test_an_index_of_other_names_or_labels_is_built_again(folder, name, byte):
+    before = list(open_shards(folder).names()), list(open_shards(folder).index().labels)
+    with np.load(folder / INDEX_FILE) as file:
+        arrays = dict(file)
+    arrays[name][0] = byte
+    np.savez(folder / INDEX_FILE, **arrays)
+    images = reopened(folder)
+    assert (list(images.names()), list(images.index().labels)) == before
 
 
 def test_names_that_are_not_in_utf_8_are_refused(folder):

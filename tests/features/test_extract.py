@@ -19,6 +19,7 @@ from tnlpad.errors import DataError
 from tnlpad.features import extract as extract_module
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.extract import extract, extract_dataset
+from tnlpad.memory import zeros
 from tnlpad.ranks import group
 
 SIDE = 8
@@ -246,9 +247,8 @@ def test_features_stay_in_memory_where_the_disk_is_full(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(extract_module, "MAX_BYTES_IN_MEMORY", 100)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    assert not isinstance(extract_module.empty_features(40, 3).base, np.memmap)
+    assert not isinstance(zeros(40, 3, most_bytes=100).base, np.memmap)
 
 
 def on_a_rank(rank, port, folder, pictures):

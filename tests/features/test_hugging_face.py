@@ -150,6 +150,26 @@ def test_folders_that_hold_no_image_model(tmp_path, dinov2):
         image_model(str(dinov2))
 
 
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"crop_size": 1e999}, "size inf. 1 to 1024 is possible"),
+        ({"crop_size": float("nan")}, "size nan"),
+        ({"crop_size": {"height": 10**400}}, "size {'height': 1000"),
+        ({"image_mean": 5}, "image_mean is 5, not a list"),
+        ({"image_mean": [0.5, 1e999, 0.5]}, "image_mean is a list, not a list of which each is a number"),
+        ({"image_std": ["0.5"] * 3}, "image_std is a list, not a list of which each is a number"),
+        ({"image_std": [0.5, 0, 0.5]}, "image_std has a number that is not above 0"),
+    ],
+)
+def test_settings_of_images_that_cannot_be_used(dinov2, changed, reason):
+    (dinov2 / "preprocessor_config.json").write_text(json.dumps({**PROCESSOR, **changed}))
+    with pytest.raises(DataError, match=rf"tiny-dinov2.* its image processor.*{reason}"):
+        image_model(str(dinov2))
+    (dinov2 / "preprocessor_config.json").write_text(json.dumps({**PROCESSOR, "image_mean": 5, "do_normalize": False}))
+    assert image_model(str(dinov2)).pixels == 28
+
+
 def test_a_name_that_is_not_on_disk(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match="somebody/model is not on disk") as caught:
@@ -187,6 +207,13 @@ def test_texts_are_the_mean_of_their_tokens(bert):
     np.testing.assert_allclose(rows, wanted, atol=1e-5)
     assert backbone.embed([]).shape == (0, 16)
     assert backbone.embed(["good film " * 100]).shape == (1, 16)
+
+
+@pytest.mark.parametrize("most", [float("inf"), float("nan"), "many", [1]])
+def test_a_number_of_tokens_that_cannot_be_used(bert, most):
+    (bert / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": most}))
+    with pytest.raises(DataError, match="tokens at most, which is not a number"):
+        text_model(str(bert))
 
 
 def test_a_sentence_model(bert):

@@ -153,6 +153,29 @@ def test_damaged_files_are_named(tmp_path):
     np.savez(tmp_path / ARRAYS, **(arrays | {"projection": arrays["projection"][:-1]}))
     with pytest.raises(DataError, match="is damaged"):
         load_encoder(tmp_path)
+    np.savez(tmp_path / ARRAYS, **(arrays | {"weights_words": 1e300 * arrays["weights_words"].astype(float)}))
+    with pytest.raises(DataError, match="is damaged"):
+        load_encoder(tmp_path)
     np.savez(tmp_path / ARRAYS, **(arrays | {"projection": np.array([{}], object)}))
     with pytest.raises(DataError, match=r"cannot be read .*'projection' holds Python objects.*Train again"):
+        load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"input": "filename"}, "'input' is unknown"),  # it would read the files that texts name
+        ({"ngram_range": [1, 10**9]}, "ngram_range"),
+        ({"ngram_range": []}, "ngram_range"),
+        ({"analyzer": "magic"}, "analyzer is 'magic'"),
+        ({"token_pattern": "("}, "token_pattern"),
+        ({"token_pattern": "(a)(b)"}, "token_pattern"),
+    ],
+)
+def test_only_known_options_of_a_vectoriser_are_taken(tmp_path, options, reason):
+    TextEncoder.fit(sentences()[0]).to_files(tmp_path)
+    description = json.loads((tmp_path / DESCRIPTION).read_text())
+    description["settings"]["words"] |= options
+    (tmp_path / DESCRIPTION).write_text(json.dumps(description))
+    with pytest.raises(DataError, match=f"is damaged .of the words, .*{reason}"):
         load_encoder(tmp_path)

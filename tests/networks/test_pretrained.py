@@ -7,7 +7,13 @@ from torch import nn
 
 from tnlpad import Decomposition, parameter_groups
 from tnlpad.networks import build, lenet, load_pretrained
-from tnlpad.networks.pretrained import StandardisedLinear, fix_statistics, head_name, standardise_features
+from tnlpad.networks.pretrained import (
+    StandardisedLinear,
+    fix_statistics,
+    head_name,
+    normalisation_in,
+    standardise_features,
+)
 from tnlpad.networks.resnet import ImageNetResNet
 
 
@@ -69,6 +75,24 @@ def test_files_without_batch_counters_load(file, published):
     model = network()
     load_pretrained(model, file(**old))
     assert torch.equal(model.bn1.weight, published["bn1.weight"])
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "usable"),
+    [
+        ("[0, 0.5, 1]", "[0.1, 1, 2]", True),
+        ("[0, 0.5]", "[0.1, 1, 2]", False),
+        ("[0, 0.5, 1]", "[0.1, 0, 2]", False),
+        ("[0, 0.5, 1]", "[NaN, 1, 2]", False),
+        ("[0, 1e999, 1]", "[0.1, 1, 2]", False),
+        (f"[0, {'9' * 400}, 1]", "[0.1, 1, 2]", False),
+        ("5", "[0.1, 1, 2]", False),
+    ],
+)
+def test_the_normalisation_in_a_file(tmp_path, mean, std, usable):
+    save_file({"x": torch.zeros(1)}, tmp_path / "x.safetensors", metadata={"mean": mean, "std": std})
+    found = normalisation_in(tmp_path / "x.safetensors")
+    assert found == (((0, 0.5, 1), (0.1, 1, 2)) if usable else None)
 
 
 def test_safetensors(tmp_path, published):

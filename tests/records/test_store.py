@@ -350,6 +350,10 @@ DAMAGE = {
         lambda run: edit(run.summary_file, lambda s: s["last"].pop("test_accuracy")),
         r"last\.test_accuracy is None",
     ),
+    "a number for a reason": (
+        lambda run: edit(run.summary_file, lambda s: s.update(stopped=3)),
+        "stopped is 3, not a text",
+    ),
     "another summary": (lambda run: edit(run.summary_file, lambda s: s.update(run_id="x")), "of another run"),
     "another recipe": (lambda run: edit(run.config_file, lambda c: c.update(momentum=0.5)), "of another run"),
     "no configuration": (lambda run: run.config_file.unlink(), r"config\.json does not exist"),

@@ -98,7 +98,7 @@ def test_a_method_that_tnlpad_extends_is_compared_with_that_alone(tmp_path):
 
 def test_the_files_have_every_comparison(found):
     files = leads_files(found)
-    rows = {row["compared_with"]: row for row in csv.DictReader(io.StringIO(files.by_suffix["csv"]))}
+    rows = {row["compared_with"]: row for row in csv.DictReader(io.StringIO(files.by_suffix()["csv"]))}
     assert (rows["standard"]["n"], rows["standard"]["decided"]) == ("3", "True")
     assert (rows["jocor"]["n"], rows["jocor"]["low"]) == ("2", "")
     assert files.latex.isascii()

@@ -104,7 +104,7 @@ def test_latex_is_plain_ascii(name):
 
 
 def csv_text(table):
-    return paper_table_files(table).by_suffix["csv"]
+    return paper_table_files(table).by_suffix()["csv"]
 
 
 def test_csv_has_a_row_for_each_group_and_each_empty_cell(table):

@@ -85,7 +85,7 @@ def test_a_quantity_that_some_seeds_lack_has_its_own_n():
     assert "| 80.0 ± 7.1 | 90.0 (n 1) | 66.7 (n 1) | 2 |" in selection_files(found).markdown
     (row,) = selection_files(found).rows
     assert (row["precision_n"], row["recall_n"], row["recall_sd"], row["n"]) == (2, 1, None, 2)
-    (line,) = csv.DictReader(io.StringIO(selection_files(found).by_suffix["csv"]))
+    (line,) = csv.DictReader(io.StringIO(selection_files(found).by_suffix()["csv"]))
     assert (line["method"], line["precision_mean"], line["seeds"]) == ("jocor", "80.0", "1 2")
 
 

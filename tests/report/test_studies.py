@@ -116,7 +116,7 @@ def test_a_method_that_the_paper_does_not_have_comes_last(tmp_path):
 def test_csv_has_a_line_for_each_group(tmp_path):
     for seed in (1, 2):
         write(tmp_path, experiment("tnlpad", c2=0.25), seed, accuracy=0.5)
-    (row,) = csv.DictReader(io.StringIO(studies_files(found(tmp_path)).by_suffix["csv"]))
+    (row,) = csv.DictReader(io.StringIO(studies_files(found(tmp_path)).by_suffix()["csv"]))
     assert (row["method"], row["noise"], row["mean"], row["n"], row["seeds"]) == (
         "tnlpad",
         "pairflip:0.3",

@@ -1,7 +1,7 @@
 import csv
 import io
 
-from tnlpad.report.table import StackedCell, Table, markdown_code, to_csv
+from tnlpad.report.table import StackedCell, Table, folded, markdown_code, to_csv
 
 TABLE = Table(
     title="Results",
@@ -39,6 +39,15 @@ def test_names_of_strangers_stay_within_their_cell():
     assert "<img" not in text
     assert text.splitlines()[4] == r"| a\\\|b &lt;img src=x> # heading &amp; more |"
     assert text.splitlines()[5] == r"| a\\\|b &lt;img src=x> # heading &amp; more<br>1\|2 |"
+
+
+def test_names_of_strangers_are_neither_links_nor_images():
+    names = ["[x](javascript:alert(1))", "![](http://127.0.0.1)", r"\[x](a)", "[x][y]"]
+    for name in names:
+        table = Table(title=name, note=name, headings=[name], align="l", rows=[[name], [StackedCell(text=name)]])
+        for text in (table.to_markdown(1), folded(name, "body")):
+            assert "[" not in text
+            assert "&#91;" in text
 
 
 def test_code_is_fenced_by_more_backticks_than_it_has():

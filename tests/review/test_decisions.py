@@ -8,6 +8,7 @@ from threading import Thread
 import pytest
 
 from tests.suspects.made import made_run
+from tests.time_limit import time_limit
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.review.decisions import Decision, DecisionLog, parse_decisions
 from tnlpad.review.saved_table import SavedTable, write_table
@@ -99,6 +100,19 @@ def test_a_damaged_line_is_named(run, path, line):
     with open(path, "a") as file:
         file.write(line + "\n")
     with pytest.raises(RecordError, match="line 2 is damaged, or about another run"):
+        DecisionLog(path, run)
+
+
+def test_a_folder_in_the_place_of_the_log_is_named(run, path):
+    path.mkdir(parents=True)
+    with pytest.raises(RecordError, match=rf"{path.name} cannot be read \(Is a directory\).*move it away"):
+        DecisionLog(path, run)
+
+
+def test_a_pipe_in_the_place_of_the_log_is_named(run, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    with time_limit(10), pytest.raises(RecordError, match=rf"{path.name} cannot be read \(it is not a regular file\)"):
         DecisionLog(path, run)
 
 

@@ -130,3 +130,9 @@ def test_containers_and_jobs_have_limits(tmp_path, monkeypatch, groups, files, l
     machine, *found = memory.memory_limits()
     assert machine > 2**20
     assert found == limits
+
+
+def test_a_process_may_have_a_limit_of_its_own(monkeypatch):
+    resource = pytest.importorskip("resource", reason="Windows has none")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (5000, resource.RLIM_INFINITY))
+    assert min(memory.memory_limits()) == 5000

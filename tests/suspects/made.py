@@ -1,5 +1,7 @@
 """Synthetic scores of a run: probabilities clustered around the truth, and some wrong labels."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tnlpad.records.scores import SampleScores, write_scores
@@ -42,6 +44,7 @@ def made(samples=600, rate=0.3, classes=3, seed=0, held_out=0.2, sharpness=4.0, 
 def made_run(folder, **options):
     """Write the folder of a finished run with such scores."""
     scores, wrong, _ = made(**options)
+    scores = replace(scores, facts={**scores.facts, "run_id": folder.name})
     run = RunFolder(folder)
     run.begin({"dataset": "somewhere", "noise": "none", "method": "tnlpad", "network": "lenet"})
     write_scores(folder, scores)

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binomtest, hypergeom
 
 from tests.chromium import chromium
+from tests.edited_runs import edit
 from tests.suspects.made import made, made_run
 from tnlpad.errors import DataError
 from tnlpad.records.store import RecordError, RunFolder
@@ -325,9 +326,67 @@ def test_a_result_is_read_as_it_was_written(run, clean):
     write_audit(run.folder.path / "audit", found)
     again = read_audit(run.folder.path)
     assert again.to_json() == found.to_json()
-    (run.folder.path / "audit" / "result.json").write_text('{"rate": {}}')
-    with pytest.raises(RecordError, match="damaged"):
-        read_audit(run.folder.path)
+    edit(run.folder.path / "audit" / "result.json", with_unknown_fields)
+    assert read_audit(run.folder.path).to_json() == found.to_json()
+
+
+def with_unknown_fields(plain):
+    """Add fields as a later version might."""
+    for each in (plain, plain["rate"], plain["rate"]["share"], *plain["rate"]["classes"]):
+        each["further"] = None
+
+
+def first_of(key, value):
+    """Return a function that changes the first entry of an object in a result; None removes it."""
+
+    def change(plain):
+        name = next(iter(plain[key]))
+        plain[key].pop(name) if value is None else plain[key].update({name: value})
+
+    return change
+
+
+DAMAGED = {
+    r"rate\.checked is missing": lambda plain: plain.update(rate={}),
+    "weights is None": lambda plain: plain.update(weights=None),
+    "review is a list": lambda plain: plain.update(review=[]),
+    "review is an object, not an object of such values": first_of("review", 5),
+    "given lacks samples of review": first_of("given", None),
+    "weights lacks samples of review": first_of("weights", None),
+    "weights are not above 0 and up to 600": first_of("weights", -1),
+    "weights is an object": first_of("weights", 1e308),
+    r"rate\.share\.estimate is 7, not a number from 0 to 1": lambda plain: plain["rate"]["share"].update(estimate=7),
+    r"rate\.share\.estimate is 'x', not a number": lambda plain: plain["rate"]["share"].update(estimate="x"),
+    r"rate\.share\.low is above its high": lambda plain: plain["rate"]["share"].update(low=1, high=0.5),
+    r"rate\.classes\[0\]\.share\.low is -1": lambda plain: plain["rate"]["classes"][0]["share"].update(low=-1, high=-1),
+    r"rate\.classes\[0\]\.wrong is missing": lambda plain: plain["rate"]["classes"][0].pop("wrong"),
+    "rate.classes is 5, not a list": lambda plain: plain["rate"].update(classes=5),
+    r"rate\.classes\[0\] is not a JSON object": lambda plain: plain["rate"].update(classes=[5]),
+    r"rate\.classes has labels": lambda plain: plain["rate"]["classes"][0].update(label=3),
+    r"rate\.with_unsure is not a list of two": lambda plain: plain["rate"].update(with_unsure=[]),
+    "mean_confidence is not a list of two": lambda plain: plain.update(mean_confidence=[0.5]),
+    "numbers of wrong, checked, drawn": lambda plain: plain["rate"].update(wrong=61),
+    "format is 99, and this version reads 1": lambda plain: plain.update(format=99),
+    "by is 'age'": lambda plain: plain.update(by="age"),
+}
+FOREIGN = {
+    "run is 'other', and this is 'run'": lambda plain: plain.update(run="other"),
+    "class_names are not those": lambda plain: plain["class_names"].reverse(),
+    "and the run has the label": first_of("given", "bat"),
+    "given has 'ant' for 's9', and the run has no such sample": lambda plain: [
+        plain[name].update(s9=value) for name, value in {"review": None, "given": "ant", "weights": 1}.items()
+    ],
+}
+
+
+@pytest.mark.parametrize(("said", "change"), {**DAMAGED, **FOREIGN}.items(), ids=[*DAMAGED, *FOREIGN])
+def test_the_content_of_a_result_is_checked(run, clean, said, change):
+    write_audit(run.folder.path / "audit", audit_run(run, {str(row): clean[row] for row in range(60)}))
+    path = run.folder.path / "audit" / "result.json"
+    edit(path, change)
+    where = "the audit of another run" if said in FOREIGN else "damaged"
+    with pytest.raises(RecordError, match=rf"audit/result\.json is {where} \(.*{said}.*Remove it, and run `tnlpad"):
+        rank_run(run.folder)
 
 
 def test_a_sample_is_not_extended_with_another_confidence(run):

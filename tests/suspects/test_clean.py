@@ -26,11 +26,16 @@ def test_a_decision_is_a_label_or_none(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no column id"),
+        ("", "is empty: its first line must name the columns"),
         ("id,choice\na,given\n", "has no column label"),
         ("id,label\nz,cat\n", "'z', which is not a sample of this run"),
         ("id,label\na,cat\na,dog\n", "two labels for 'a': 'cat' and 'dog'"),
-        ("id,label\na,cat\nb\n", "line 3: the label is missing"),
+        ("id,label\na,cat\nb\n", "line 3: 1 fields, but 2 columns"),
+        ("label,id\ncat\n", "line 2: 1 fields, but 2 columns"),
+        ("label,id\ncat,\n", r"r\.csv, line 2: the id is missing"),
+        ("id,label\na,cat, small\n", "line 2: 3 fields, but 2 columns"),
+        ("id,label,label\na,cat,dog\n", "two columns of the same name: id, label, label"),
+        ('id,label\na,"cat\nb,cat\n', "quotes do not match in the row from line 2 on .* Is a quote not closed"),
     ],
 )
 def test_a_file_that_is_no_review_of_this_run_is_refused(tmp_path, text, message):
@@ -41,7 +46,7 @@ def test_a_file_that_is_no_review_of_this_run_is_refused(tmp_path, text, message
 def test_an_unreadable_review_is_refused(tmp_path):
     (tmp_path / "r.csv").write_bytes(b"id,label\n\xff\xfe\n")
     for path in (tmp_path / "r.csv", tmp_path / "none.csv"):
-        with pytest.raises(RecordError, match="cannot be read as a table"):
+        with pytest.raises(RecordError, match=r"\.csv (is not a text file|cannot be read: No such file)"):
             read_review(path, [])
 
 

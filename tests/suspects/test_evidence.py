@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from tests.suspects.made import made
+from tnlpad.memory import MAX_ROWS_AT_ONCE
 from tnlpad.records.scores import SampleScores
-from tnlpad.suspects.evidence import ROWS_AT_ONCE, SMOOTHING, evidence, predictions
+from tnlpad.suspects.evidence import SMOOTHING, evidence, predictions
 
 ANYWHERE = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
 TO_THE_NEXT = np.array([[0.6, 0.4, 0.0], [0.0, 0.6, 0.4], [0.4, 0.0, 0.6]])
@@ -56,7 +57,7 @@ def test_two_competing_classes_are_not_suspect_under_symmetric_noise():
 
 @pytest.mark.parametrize("transition", [ANYWHERE, TO_THE_NEXT + 0.001])
 def test_chunks_give_the_same_as_all_rows(transition):
-    scores, _, _ = made(samples=ROWS_AT_ONCE + 5)
+    scores, _, _ = made(samples=MAX_ROWS_AT_ONCE + 5)
     found, rows, given = evidence_of(scores, transition), np.arange(len(scores)), scores.columns["given"]
     terms = (scores.probabilities + SMOOTHING / 3) * transition.T[given]
     right = terms[rows, given].copy()

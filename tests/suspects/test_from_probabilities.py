@@ -140,6 +140,7 @@ HALF = [[0.5, 0.5], [0.5, 0.5]]
         ([0, 1], np.empty((0, 2)), {}, "shape 0 × 2"),
         ([0, 0], [[1.0], [1.0]], {}, "one column"),
         ([0, 1], [["a", "b"], ["c", "d"]], {}, "not numbers"),
+        ([0, 1], [[10**400, 0], [0, 1]], {}, "not numbers"),
         ([0, 2], HALF, {"classes": [0, 1]}, "label 2 of sample 1 .*classes 0, 1"),
         ([0, 1], HALF, {"classes": ["a", "b", "c"]}, "3 classes, but 2 columns"),
         ([0, 1], HALF, {"classes": ["a", "a"]}, "'a' occurs twice"),

@@ -60,7 +60,7 @@ def test_weights_follow_what_predicts_the_labels():
 def test_of_many_samples_a_part_votes_and_a_part_is_fitted(monkeypatch):
     monkeypatch.setattr(module, "MAX_VOTERS", 60)
     monkeypatch.setattr(module, "MAX_FITTED", 50)
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 32)
+    monkeypatch.setattr("tnlpad.memory.MAX_ROWS_AT_ONCE", 32)
     points, given, clean = clusters()
     found = nearest(points, given)
     assert len(np.unique(found.rows)) <= 60

@@ -77,6 +77,15 @@ def test_numbers_are_ordered_by_value_and_texts_with_zeros_stay_texts(tmp_path):
     assert read_labels(path).values == ["007", "10"]
 
 
+@pytest.mark.parametrize("digits", [600, 5000])
+def test_numbers_of_many_digits_are_labels(tmp_path, digits):
+    (tmp_path / "y.txt").write_text(f"{'1' * digits}\n2\n" * 30)
+    np.save(tmp_path / "p.npy", np.tile([[0.1, 0.9], [0.8, 0.2]], (30, 1))[:, :: -1 if digits == 5000 else 1])
+    found = find_in_files(tmp_path / "p.npy", tmp_path / "y.txt")
+    assert {len(name) for name in found.scores.class_names} == {1, digits}
+    assert found.ranking.suspects == 0
+
+
 def test_a_table_with_one_column_needs_no_name_and_another_one_can_be_named(tmp_path):
     path = write_table(tmp_path / "y.csv", {"diagnosis": ["a", "b"]})
     assert read_labels(path).values == ["a", "b"]
@@ -129,6 +138,7 @@ def hostile(path):
         ("p.csv", lambda path: path.write_text("ant,bee\n"), "no rows"),
         ("p.csv", lambda path: path.write_text("0.1,0.9\n0.2,0.8\n"), r"columns 0\.1, 0\.9.*must name"),
         ("p.csv", lambda path: path.write_text("ant,bee\n0.1,maybe\n"), "'maybe' is not a number"),
+        ("p.csv", lambda path: path.write_text(f"ant,bee\n{'9' * 400},0\n"), r"p\.csv: '9999.* is not a number"),
         ("p.csv", lambda path: path.write_text("ant,bee\n0.1\n"), "line 2: 1 fields, but 2 columns"),
         ("p.csv", lambda path: path.write_text("id\n1\n"), "must name columns of numbers"),
         ("p.csv", lambda path: path.write_text("id,ant,bee\nx,0.1,0.9\nx,0.5,0.5\n"), "'x' occurs twice"),

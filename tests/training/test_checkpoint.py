@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from tests.time_limit import time_limit
 from tests.training.toy import Loader, Plain
 from tnlpad.training.checkpoint import CheckpointError, Progress, load_checkpoint, save_checkpoint
 from tnlpad.types import Clock
@@ -49,6 +50,12 @@ def test_it_is_plain_data(tmp_path):
 
 def test_none_yet(tmp_path):
     assert load_checkpoint(tmp_path / "none.pt", Plain(), {}, CPU).epoch == 0
+
+
+def test_a_pipe_is_no_checkpoint(tmp_path):
+    os.mkfifo(tmp_path / "pipe.pt")
+    with time_limit(10), pytest.raises(CheckpointError, match=r"pipe\.pt cannot be read \(it is not a regular file\)"):
+        load_checkpoint(tmp_path / "pipe.pt", Plain(), {}, CPU)
 
 
 def load(path):

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import numpy as np
@@ -6,7 +8,9 @@ import torch
 from torch import nn
 
 from tests.training.toy import SIZE, Loader, Plain, points, sets
+from tnlpad.memory import zeros
 from tnlpad.records.store import RunFolder
+from tnlpad.training import sample_scores
 from tnlpad.training.loop import Schedule, train
 from tnlpad.training.measure import Samples
 from tnlpad.training.sample_scores import SampleStatistics, views
@@ -194,3 +198,64 @@ def test_statistics_of_other_samples_are_refused():
     statistics.update(scripted(w=[FIRST]), 1, best=True)
     with pytest.raises(ValueError, match="24 samples"):
         of_points().load_state_dict(statistics.state_dict())
+
+
+def test_large_tables_lie_in_files(monkeypatch):
+    def found():
+        statistics, method = of_three(), scripted(w=[FIRST, SECOND])
+        statistics.update(method, 1, best=True)
+        again = of_three()
+        again.load_state_dict(statistics.state_dict())
+        again.update(method, 2, best=True)
+        tables = [again.sums["w"], again.sums_until_chosen["w"]]
+        return [again.result().probabilities, *(table["probabilities"].numpy() for table in tables)]
+
+    made = []
+    monkeypatch.setattr(sample_scores, "zeros", lambda *size: made.append(zeros(*size)) or made[-1])
+    in_memory, count = found(), len(made)
+    monkeypatch.setattr(sample_scores, "MAX_BYTES_IN_MEMORY", 10)
+    for table, expected in zip(found(), in_memory, strict=True):
+        np.testing.assert_array_equal(table, expected)
+    assert [isinstance(each.base, np.memmap) for each in made] == [False] * count + [True] * count
+
+
+MANY_CLASSES = r"""
+import re, resource, sys
+from contextlib import nullcontext
+from pathlib import Path
+import torch
+from tnlpad.records.scores import SampleScores, write_scores
+from tnlpad.records import columns  # what it imports is no part of the count
+from tnlpad.training.measure import Samples, evaluate
+from tnlpad.training.sample_scores import SampleStatistics
+import pyarrow.parquet
+
+SAMPLES, CLASSES, MOST = 20_000, 4_000, 400 << 20
+torch.set_num_threads(1)
+network = torch.nn.Linear(1, CLASSES)
+inputs = torch.rand(SAMPLES, 1)
+labels = torch.arange(SAMPLES) % CLASSES
+samples = Samples(images_at=lambda index: inputs[index], index=torch.arange(SAMPLES), labels=labels)
+used = 1024 * int(re.search(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text())[1])
+resource.setrlimit(resource.RLIMIT_DATA, (used + MOST,) * 2)  # of a file that is mapped, nothing counts
+
+class Method:
+    judged = {"final": lambda: nullcontext(network)}
+
+statistics = SampleStatistics(samples, CLASSES)
+evaluate(network, samples)
+statistics.update(Method, 1, best=True)
+result = statistics.result()
+scores = SampleScores(columns=result.numbers, probabilities=result.probabilities, class_names=(), views=(), facts={})
+write_scores(Path(sys.argv[1]), scores)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory as Linux does")
+def test_memory_does_not_follow_samples_times_classes(tmp_path):
+    """Held as a whole, the probabilities of these samples alone take 320 MB, and two copies do not fit."""
+    words = [sys.executable, "-c", MANY_CLASSES, str(tmp_path)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "pred_probs.npy").stat().st_size > 4 * 20_000 * 4_000
+    assert [each.name for each in sorted(tmp_path.iterdir())] == ["pred_probs.npy", "scores.parquet"]

@@ -40,7 +40,7 @@ KINDS = {
 
 def check(
     data: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DATA",
             help="A folder with one folder of images per class, a table (.csv, .tsv, .jsonl, .xlsx, .parquet), an .npz "
@@ -65,7 +65,6 @@ def check(
 
     Example: tnlpad check photos
     """
-    from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import open_dataset
     from tnlpad.data.own.inspect import inspect
     from tnlpad.errors import DataError
@@ -74,8 +73,7 @@ def check(
 
     with exit_codes():
         limit = image_memory(memory)
-    if str(data) in CATALOGUE and not data.exists():
-        fail(f"{data} is a published dataset. Check it with `tnlpad data check {data}`.", code=2)
+    _require_own(data)
     try:
         with progress_reporter(quiet) as reporter:
             own = open_dataset(
@@ -108,6 +106,15 @@ def check(
         typer.echo(_time_line(config, seconds))
     if obstacle is not None:
         fail(obstacle, code=3)
+
+
+def _require_own(data: str) -> None:
+    from tnlpad.data.catalogue import CATALOGUE
+
+    if not data:
+        fail("DATA is empty. Give your folder, table or file; `tnlpad check .` reads the current folder.", code=2)
+    if data in CATALOGUE and not Path(data).exists():
+        fail(f"{data} is a published dataset. Check it with `tnlpad data check {data}`.", code=2)
 
 
 def _plan(own: "OwnDataset", memory: int) -> tuple["RunConfig | None", "AnyBackbone | None", str | None]:

@@ -94,6 +94,7 @@ def clean(
 
     Example: tnlpad clean RUN --out photos2 --confidence 0.9
     """
+    from tnlpad.records.store import RecordError
     from tnlpad.suspects.clean import clean_samples
     from tnlpad.suspects.cleaned_files import origin_of
 
@@ -109,14 +110,17 @@ def clean(
         say(f"Caution: {found.caution}", quiet)
         if top is None and probability is None and not reviews and not found.ranking.decisions:
             fail(_ways_out(found))
-    cleaning = clean_samples(
-        found,
-        action=action,
-        confidence=probability,
-        top=top,
-        review=merged.decisions,
-        undecided=merged.undecided,
-    )
+    try:
+        cleaning = clean_samples(
+            found,
+            action=action,
+            confidence=probability,
+            top=top,
+            review=merged.decisions,
+            undecided=merged.undecided,
+        )
+    except RecordError as error:
+        fail(str(error), code=3)
     origin = origin_of(found, cleaning.kept)
     _check_target(out, origin, found, cleaning.kept, reviews, files)
     formulas = Formulas(safe=spreadsheet_safe)
@@ -223,13 +227,14 @@ def _write(
     quiet: bool,
 ) -> None:
     from tnlpad.errors import DataError
+    from tnlpad.records.store import RecordError
     from tnlpad.suspects.cleaned_files import changes_file, write_cleaned
 
     with used_folder(out.parent, "--out"):
         try:
             with progress_reporter(quiet) as reporter:
                 write_cleaned(out, found, cleaning, files=files, reporter=reporter, formulas=formulas)
-        except DataError as error:
+        except (DataError, RecordError) as error:
             fail(str(error), code=3)
         except OSError as error:
             fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another place.")

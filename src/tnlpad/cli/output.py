@@ -85,7 +85,7 @@ def make_writable(folder: Path) -> None:
 def refuse_to_overwrite(out: Path, source: Path | str, option: str) -> None:
     """Exit with code 2 if the output file is the user's input."""
     same = os.path.realpath(out) == os.path.realpath(source)  # also through a folder that does not exist yet
-    if same or (out.exists() and Path(source).exists() and out.samefile(source)):
+    if same or (out.exists() and os.path.exists(source) and out.samefile(source)):
         fail(f"{option} {out} is the file that the data come from. Name another file.", code=2)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tnlpad.cli.options import AsJson, Quiet, output_option
+from tnlpad.cli.options import AsJson, Quiet, SpreadsheetSafe, output_option
 from tnlpad.cli.output import fail, folder_for_results, print_json, say
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def report(
             metavar="FOLDER", help="Store each finished run there as one small file. Writes a report only with --out."
         ),
     ] = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +80,10 @@ def report(
                 remarks=remarks,
                 extras=extras,
                 command=command,
+                spreadsheet_safe=spreadsheet_safe,
             )
+        if written.note is not None:
+            say(f"Note: {written.note}", quiet)
         document |= _document(written)
         _say_problems(written.contents.problems[len(problems) :], quiet)
     if as_json:
@@ -113,8 +117,9 @@ def _read(sources: Sequence[Path], quiet: bool) -> "tuple[list[FinishedRecord], 
     except OSError as error:
         reason = error.strerror or error
         fail(f"cannot read {error.filename} ({reason}). Check the folder's name and permissions.", code=3)
-    _say_problems(problems, quiet and bool(records))
-    if not records:
+    usable = bool(records or extras)  # a computed figure needs no runs
+    _say_problems(problems, quiet and usable)
+    if not usable:
         where = ", ".join(map(str, sources))
         fail(
             f"no finished runs in {where}. Name another folder, or make some: `tnlpad reproduce smoke` takes a few "

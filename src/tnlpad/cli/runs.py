@@ -130,13 +130,15 @@ def _unfinished(folder: "RunFolder") -> State:
 def _suspects(folder: "RunFolder") -> int | None:
     """Count the suspects in the list beside the run; None if there is none, or none that can be called so."""
     import csv
+    from io import TextIOWrapper
 
+    from tnlpad.regular_files import open_regular
     from tnlpad.suspects.export import CSV_FILE
     from tnlpad.suspects.ranking import SUSPECT_FROM
 
     path = folder.path / "suspects" / CSV_FILE
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
             sure = [float(row["confidence"]) >= SUSPECT_FROM for row in csv.DictReader(file)]
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
         return None

@@ -42,24 +42,28 @@ def plan(config: "RunConfig") -> str:
 
 
 def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
-    """Print the accuracies of the chosen epoch and of the last one."""
+    """Print the accuracies of the chosen epoch and of the last one, without what an earlier version did not write."""
     from rich.console import Console
     from rich.table import Table
 
     config = summary["config"]
-    validation = "out-of-fold" if config.get("folds") is not None else f"{config['validation']} validation"
-    columns = {"validation_accuracy": f"{validation}, %"}
-    if summary["chosen"]["test_accuracy"] is not None:  # own data may have no test part
+    validation = f"{config['validation']} validation" if "validation" in config else "validation"
+    measured, how = validation, f"on {validation}"
+    if config.get("folds") is not None:
+        measured, how = "out-of-fold", "out of fold"
+    rows = {f"chosen {how}": summary["chosen"], "last epoch": summary["last"]}
+    columns = {"validation_accuracy": f"{measured}, %"}
+    if any(row.get("test_accuracy") is not None for row in rows.values()):  # own data may have no test part
         columns["test_accuracy"] = "test, %" if "data" not in config else "test part, labels as given, %"
     table = Table("", title=summary["run_id"], title_justify="left")
     for heading in ("epoch", *columns.values()):
         table.add_column(heading, justify="right")
-    how = "out of fold" if config.get("folds") is not None else f"on {config['validation']} validation"
-    for label, key in ((f"chosen {how}", "chosen"), ("last epoch", "last")):
-        row = summary[key]
-        table.add_row(label, str(row["epoch"]), *(f"{100 * row[name]:.2f}" for name in columns))
+    for label, row in rows.items():
+        shares = [row.get(name) for name in columns]
+        table.add_row(label, str(row["epoch"]), *("" if share is None else f"{100 * share:.2f}" for share in shares))
     console = Console()
     console.print(table)
-    if summary["epochs_run"] < config["epochs"]:
-        console.print(f"Ended {summary['stopped']}, after {summary['epochs_run']} of {config['epochs']} epochs.")
+    if summary["epochs_run"] < (epochs := config.get("epochs", 0)):
+        ended = summary.get("stopped", "early")
+        console.print(f"Ended {ended}, after {summary['epochs_run']} of {epochs} epochs.", markup=False)
     console.print(f"Run: {folder}", highlight=False, markup=False, soft_wrap=True)

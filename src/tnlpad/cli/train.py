@@ -51,7 +51,7 @@ from tnlpad.cli.progress import run_progress
 from tnlpad.cli.ray_ranks import RankCpus, Ranks, chosen_cluster
 from tnlpad.cli.summary import plan, print_settings, print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
-from tnlpad.json_text import load_json
+from tnlpad.json_text import MAX_BYTES, parse_json
 from tnlpad.ranks.launch import launched_count, launched_rank
 
 if TYPE_CHECKING:
@@ -297,11 +297,13 @@ def _configured(data: str | None, own: "OwnDataset | None", **options: Any) -> "
 
 def _read_config(file: Path, words: Mapping[str, str | None], seed: int | None) -> "RunConfig":
     """Read the configuration of another run; `words` are the options that would contradict it."""
+    from tnlpad.data.files import read_bounded
+    from tnlpad.errors import DataError
     from tnlpad.runs.config import from_json
 
     try:
-        plain = load_json(file)
-    except (OSError, ValueError) as error:
+        plain = parse_json(read_bounded(file, MAX_BYTES))  # may be a pipe
+    except (DataError, ValueError) as error:
         raise ValueError(f"--config {file}: cannot be read ({error}). Give a run's config.json.") from error
     if not isinstance(plain, dict):
         raise ValueError(f"--config {file}: not a JSON object. Give a run's config.json.")
@@ -390,8 +392,9 @@ def _list_suspects(
     try:
         found, page = write_beside_run(finished, own, root, partial(say, quiet=quiet))
     except RecordError as error:
-        no_scores = not (finished.path / SCORES_FILE).exists()  # the run was finished earlier, with --no-scores
-        say(f"No list of suspects: {error}", quiet and no_scores)
+        if (finished.path / SCORES_FILE).exists():
+            fail(f"No list of suspects: {error}", code=3)
+        say(f"No list of suspects: {error}", quiet)  # the run was finished earlier, with --no-scores
         return
     if not as_json:
         typer.echo(verdict(found))

@@ -76,7 +76,7 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
             blocks.append(block)
             left -= len(block)
     if left <= 0:
-        raise DataError(f"{path} holds more than {max_bytes:,} bytes, the most that the published file can hold.")
+        raise DataError(f"{path} holds more than {max_bytes:,} bytes, the most that is read.")
     return b"".join(blocks)
 
 

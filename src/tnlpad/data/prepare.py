@@ -29,6 +29,7 @@ from tnlpad.data.prepared import (
     NAMES,
     Manifest,
     PreparedPart,
+    part_name,
     read_index,
     read_manifest,
 )
@@ -165,7 +166,7 @@ class _Writer:
         self.unreadable: list[str] = []
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"part-{number:05}.bin"
+        return self.folder / part_name(number)
 
     def kept(self, number: int, images: int) -> PreparedPart | None:
         """Return a part that was written before, or None."""

@@ -43,6 +43,11 @@ def prepared_name(resize: int | str) -> str:
     return f"prepared-{resize}"
 
 
+def part_name(number: int) -> str:
+    """Return the name of a file of pixels."""
+    return f"part-{number:05}.bin"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreparedPart:
     """A file of pixels: its number of images, size and checksum."""
@@ -100,7 +105,7 @@ def read_manifest(folder: Path) -> Manifest:
         if found := next(filter(None, (problem(part, PART_FIELDS) for part in fields["parts"])), None):
             raise ValueError(f"in a part, {found}")
         manifest = Manifest(**fields | {"parts": tuple(PreparedPart(**part) for part in fields["parts"])})
-        _check_counts(manifest)
+        _check_parts(manifest)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}). {ADVICE}") from error
     if manifest.format != FORMAT:
@@ -108,8 +113,10 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _check_counts(manifest: Manifest) -> None:
+def _check_parts(manifest: Manifest) -> None:
     counts = [part.images for part in manifest.parts]
+    if found := [part.file for number, part in enumerate(manifest.parts) if part.file != part_name(number)]:
+        raise ValueError(f"a part is called {found[0]!r}")
     if manifest.images_per_part < 1 or any(count < 0 for count in counts):
         raise ValueError("numbers of images below zero")
     full = all(count == manifest.images_per_part for count in counts[:-1])

@@ -290,10 +290,10 @@ def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 def keep_index(folder: Path, index: ShardIndex) -> bool:
     """Write the index beside the shards or into the cache, and return whether one of them was possible."""
-    digest = np.frombuffer(_digest(_stamp(folder)).encode(), np.uint8)
-    arrays = {"digest": digest, "shard": index.shard, "offset": index.offset, "size": index.size}
+    arrays: dict[str, NDArray[Any]] = {"shard": index.shard, "offset": index.offset, "size": index.size}
     for name, texts in (("names", index.names), ("labels", index.labels)):
         arrays |= {name: np.frombuffer(texts.content, np.uint8), f"{name}_bounds": texts.bounds}
+    arrays["digest"] = np.frombuffer(_seal(_digest(_stamp(folder)), arrays), np.uint8)
     for path in _places(folder):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -303,6 +303,14 @@ def keep_index(folder: Path, index: ShardIndex) -> bool:
             continue
         return True
     return False
+
+
+def _seal(digest: str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return a checksum of the shards' state and of the index."""
+    total = hashlib.sha256(digest.encode())
+    for name in ("shard", "offset", "size", "names", "names_bounds", "labels", "labels_bounds"):
+        total.update(np.ascontiguousarray(arrays[name]).data)
+    return total.digest()
 
 
 def _is_index(arrays: Mapping[str, NDArray[Any]]) -> bool:
@@ -321,9 +329,7 @@ def _read_index(path: Path, digest: str) -> ShardIndex | None:
     """Return the kept index, or None if there is none for these shards."""
     try:
         arrays = ArrayFile(path)
-        if arrays["digest"].tobytes() != digest.encode():
-            return None
-        if not _is_index(arrays):
+        if not _is_index(arrays) or arrays["digest"].tobytes() != _seal(digest, arrays):
             return None
         names, labels = (PathList.of(arrays[name].tobytes(), arrays[f"{name}_bounds"]) for name in ("names", "labels"))
         return ShardIndex(

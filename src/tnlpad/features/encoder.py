@@ -12,6 +12,7 @@ from tnlpad.array_files import NUMBERS, ArrayFile
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.errors import DataError
 from tnlpad.json_text import load_json
+from tnlpad.schema import Schema, problem
 
 DESCRIPTION, ARRAYS = "encoder.json", "encoder.npz"
 
@@ -66,18 +67,20 @@ def write_encoder(folder: Path, description: Mapping[str, Any], arrays: Mapping[
     write_by_rename(folder / DESCRIPTION, json.dumps(description, ensure_ascii=False).encode())
 
 
-def read_encoder(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the description and the arrays of an encoder; raise DataError if they cannot be read."""
+def read_encoder(folder: Path, schema: Schema | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the description and the arrays of an encoder; raise DataError if they cannot be read or used."""
     try:
         description = load_json(folder / DESCRIPTION)
         arrays = dict(ArrayFile(folder / ARRAYS, NUMBERS, "The samples cannot be encoded without it. Train again."))
     except (OSError, ValueError) as error:
         raise DataError(f"{folder}: the encoder of the samples cannot be read ({error}). Train again.") from error
-    if not isinstance(description, dict):
-        raise damaged(folder)
+    if found := problem(description, schema or {}):
+        raise damaged(folder, found)
+    if unusable := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+        raise damaged(folder, f"{unusable[0][:80]!r} holds values that are no numbers")
     return description, arrays
 
 
-def damaged(folder: Path) -> DataError:
-    """Return the error for an encoder whose files do not fit together."""
-    return DataError(f"{folder}: the encoder of the samples is damaged. Restore its files, or train again.")
+def damaged(folder: Path, reason: str = "its files do not fit together") -> DataError:
+    """Return the error for an encoder that cannot be used."""
+    return DataError(f"{folder}: the encoder of the samples is damaged ({reason}). Restore its files, or train again.")

@@ -9,10 +9,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import EntryKey, FeatureCache, Features
 from tnlpad.features.hugging_face import TEXT_BATCH, TextBackbone
+from tnlpad.memory import zeros
 from tnlpad.ranks import group
 
 PREPROCESSING = 1  # raise it when decoding or resizing changes the pixels
@@ -127,7 +127,7 @@ def _cached(
     store, digests = FeatureCache(root, key), Digests.of(digests)
     first = digests.first_places()
     different = np.flatnonzero(first == np.arange(len(digests)))
-    features, missing = empty_features(len(digests), key.dimensions), np.ones(len(different), bool)
+    features, missing = zeros(len(digests), key.dimensions, MAX_BYTES_IN_MEMORY), np.ones(len(different), bool)
     for places, rows in store.read(digests.take(different)):
         features[different[places]] = rows
         missing[places] = False
@@ -186,17 +186,6 @@ def _exchanged(rows: Iterator[Features]) -> list[Features]:
             raise each
         found += [each] if len(each) else []
     return found
-
-
-def empty_features(count: int, dimensions: int) -> Features:
-    """Return an array to fill in. A large one lies in a file without a name, of which memory holds what is in use."""
-    size = count * dimensions * np.dtype(np.float32).itemsize
-    if size > MAX_BYTES_IN_MEMORY:
-        # Without space for it, an error now is better than a crash on writing to it.
-        with suppress(OSError, AttributeError), TemporaryFile(prefix="tnlpad-") as file:
-            os.posix_fallocate(file.fileno(), 0, size)
-            return np.asarray(np.memmap(file, np.float32, "r+", shape=(count, dimensions)))
-    return np.empty((count, dimensions), np.float32)
 
 
 def _computed(

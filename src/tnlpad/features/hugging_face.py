@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import IDENTITY_DIGITS, Backbone, dimensions_of, sha256_of
 from tnlpad.json_text import load_json
+from tnlpad.schema import Schema, fits, problem, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,7 @@ FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 IDENTIFYING = (".json", ".safetensors", ".txt", ".model")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 IMAGE_PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+NORMALISATION: Schema = {"image_mean": list[float], "image_std": list[float]}
 MAX_PIXELS = 1024
 MAX_TOKENS = 512
 TEXT_BATCH = 32
@@ -98,11 +100,7 @@ def image_model(name: str) -> Backbone:
     folder = _folder(name)
     processor = _image_processor(folder, name)
     pixels = _side(processor, name)
-    mean, std = (
-        tuple(processor.get(key) or default) for key, default in (("image_mean", (0, 0, 0)), ("image_std", (1, 1, 1)))
-    )
-    if not processor.get("do_normalize", True):
-        mean, std = (0, 0, 0), (1, 1, 1)
+    mean, std = _normalisation(processor, name)
 
     def build() -> "nn.Module":
         from tnlpad.features.modules import ImageModel, Normalised
@@ -125,6 +123,8 @@ def text_model(name: str) -> TextBackbone:
     pooling = _json(folder / "1_Pooling" / "config.json")
     modules = _sentence_modules(folder, name)
     most = _json(folder / "sentence_bert_config.json").get("max_seq_length") or tokenizer.model_max_length
+    if not fits(most, float):
+        raise DataError(f"backbone={name} takes {shown(most)} tokens at most, which is not a number. Save it again.")
     backbone = TextBackbone(
         name=name,
         identity=_identity(folder, name),
@@ -271,10 +271,23 @@ def _side(processor: Mapping[str, Any], name: str) -> int:
     size = processor.get("crop_size") if processor.get("do_center_crop") else None
     size = size or processor.get("size")
     sides = [value for value in size.values() if value] if isinstance(size, dict) else [size]
-    side = min((int(value) for value in sides if isinstance(value, int | float)), default=0)
+    side = min((int(value) for value in sides if value is not None and fits(value, float)), default=0)
     if not 1 <= side <= MAX_PIXELS:
         raise DataError(f"backbone={name}: its image processor has the size {size!r}. 1 to {MAX_PIXELS} is possible.")
     return side
+
+
+def _normalisation(processor: Mapping[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation per channel."""
+    if not processor.get("do_normalize", True):
+        processor = {}
+    found = {"image_mean": processor.get("image_mean") or [0, 0, 0], "image_std": processor.get("image_std") or [1] * 3}
+    reason = problem(found, NORMALISATION)
+    if reason is None and min(found["image_std"]) <= 0:
+        reason = "image_std has a number that is not above 0"
+    if reason is not None:
+        raise DataError(f"backbone={name}: of its image processor, {reason}. Save the processor again.")
+    return tuple(found["image_mean"]), tuple(found["image_std"])
 
 
 def _sentence_modules(folder: Path, name: str) -> set[str]:

@@ -15,10 +15,17 @@ from numpy.typing import NDArray
 from tnlpad.data.own.mixed import MixedTable
 from tnlpad.errors import DataError
 from tnlpad.features.encoder import damaged, read_encoder, write_encoder
+from tnlpad.schema import Schema
 
 MIN_FREQUENCY, FEW_ROWS = 5, 100  # values of fewer rows are pooled; with few rows, only those of one row
 MAX_CATEGORIES = 50  # per column
 Value = str | None  # a category; None where it is missing
+DESCRIBED: Schema = {
+    "number_columns": list[str],
+    "category_columns": list[str],
+    "values": list[list[str | None]],
+    "pooled": list[bool],
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,26 +153,35 @@ class TableEncoder:
     @classmethod
     def from_files(cls, folder: Path) -> "TableEncoder":
         """Read an encoder that `to_files` wrote; it returns exactly the same features."""
-        description, arrays = read_encoder(folder)
-        try:
-            encoder = cls(
-                number_columns=tuple(description["number_columns"]),
-                medians=arrays["medians"],
-                marked=arrays["marked"],
-                mean=arrays["mean"],
-                scale=arrays["scale"],
-                category_columns=tuple(description["category_columns"]),
-                values=tuple(tuple(values) for values in description["values"]),
-                pooled=tuple(description["pooled"]),
-            )
-        except (KeyError, TypeError) as error:
-            raise damaged(folder) from error
-        numbers = len(encoder.number_columns)
-        features = numbers + len(encoder.marked)
-        fits = len(encoder.medians) == numbers and len(encoder.mean) == len(encoder.scale) == features
-        if not fits or not len(encoder.values) == len(encoder.pooled) == len(encoder.category_columns):
+        description, arrays = read_encoder(folder, DESCRIBED)
+        if missing := {"medians", "marked", "mean", "scale"} - arrays.keys():
+            raise damaged(folder, f"the array {min(missing)} is missing")
+        encoder = cls(
+            number_columns=tuple(description["number_columns"]),
+            medians=arrays["medians"],
+            marked=arrays["marked"],
+            mean=arrays["mean"],
+            scale=arrays["scale"],
+            category_columns=tuple(description["category_columns"]),
+            values=tuple(tuple(values) for values in description["values"]),
+            pooled=tuple(description["pooled"]),
+        )
+        if not encoder._fits():
             raise damaged(folder)
         return encoder
+
+    def _fits(self) -> bool:
+        """Return whether arrays and columns belong together."""
+        numbers, features = len(self.number_columns), (len(self.number_columns) + self.marked.size,)
+        return (
+            self.medians.shape == (numbers,)
+            and self.marked.ndim == 1
+            and self.marked.dtype.kind == "i"
+            and bool(((self.marked >= 0) & (self.marked < numbers)).all())
+            and self.mean.shape == self.scale.shape == features
+            and bool((self.scale != 0).all())
+            and len(self.values) == len(self.pooled) == len(self.category_columns)
+        )
 
 
 def column_transformer(table: MixedTable) -> Any:

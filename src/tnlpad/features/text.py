@@ -6,17 +6,19 @@ Chinese or Japanese character, an emoji and a punctuation mark count as words.
 The settings gave the best out-of-fold accuracy, on noisy labels, of logistic regression over three sets of short texts.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.errors import DataError
 from tnlpad.features.encoder import damaged, read_encoder, write_encoder
+from tnlpad.schema import Optional, Schema, problem
 
 MAX_COMPONENTS = 200
 MAX_TERMS = 20_000  # of words and of characters each
@@ -26,6 +28,13 @@ MAX_CHARACTERS = 20_000  # of one text; the rest is ignored
 BATCH = 4096
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 TOKEN = rf"(?u)[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+|[^\w\s]"
+MAX_NGRAM = 10
+MAX_WEIGHT = 1000  # of a term: 1 + the logarithm of the number of texts at most; components have length 1
+OPTIONS: Schema = {
+    "analyzer": Literal["word", "char_wb"],
+    "ngram_range": list[int],
+    "token_pattern": Optional(str),
+}
 PARTS: dict[str, dict[str, Any]] = {
     "words": {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": TOKEN},
     "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
@@ -117,25 +126,52 @@ class TextEncoder:
     @classmethod
     def from_files(cls, folder: Path) -> "TextEncoder":
         """Read an encoder that `to_files` wrote; it returns exactly the same features."""
-        description, arrays = read_encoder(folder)
-        try:
-            settings = {
-                part: options | {"ngram_range": tuple(options["ngram_range"])}
-                for part, options in description["settings"].items()
-            }
-            encoder = cls(
-                settings=settings,
-                terms={part: tuple(description["terms"][part]) for part in settings},
-                weights={part: arrays[f"weights_{part}"] for part in settings},
-                projection=arrays["projection"],
-            )
-            sizes = [len(terms) for terms in encoder.terms.values()]
-            fits = sizes == [len(each) for each in encoder.weights.values()]
-            if not fits or encoder.projection.ndim != 2 or len(encoder.projection) != sum(sizes):
-                raise damaged(folder)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise damaged(folder) from error
+        description, arrays = read_encoder(folder, {"settings": dict, "terms": dict[str, list[str]]})
+        settings, terms = description["settings"], description["terms"]
+        for part, options in settings.items():
+            if found := _options_problem(options):
+                raise damaged(folder, f"of the {part[:80]}, {found}")
+        needed = {"projection", *(f"weights_{part}" for part in settings)}
+        if not settings or needed - arrays.keys() or settings.keys() - terms.keys():
+            raise damaged(folder)
+        encoder = cls(
+            settings={
+                part: options | {"ngram_range": tuple(options["ngram_range"])} for part, options in settings.items()
+            },
+            terms={part: tuple(terms[part]) for part in settings},
+            weights={part: arrays[f"weights_{part}"] for part in settings},
+            projection=arrays["projection"],
+        )
+        if not encoder._fits():
+            raise damaged(folder)
         return encoder
+
+    def _fits(self) -> bool:
+        """Return whether arrays and terms belong together."""
+        sizes = [(len(terms),) for terms in self.terms.values()]
+        return (
+            sizes == [each.shape for each in self.weights.values()]
+            and self.projection.ndim == 2
+            and len(self.projection) == sum(size for (size,) in sizes)
+            and all((abs(each) <= MAX_WEIGHT).all() for each in (*self.weights.values(), self.projection))
+            and all(len({*terms}) == len(terms) for terms in self.terms.values())
+        )
+
+
+def _options_problem(options: Any) -> str | None:
+    """Describe what is wrong with the options of a vectoriser, which would also take the names of files to read."""
+    if found := problem(options, OPTIONS):
+        return found
+    sizes = options["ngram_range"]
+    if unknown := options.keys() - OPTIONS.keys():
+        return f"{min(unknown)[:80]!r} is unknown"
+    if len(sizes) != 2 or not 1 <= sizes[0] <= sizes[1] <= MAX_NGRAM:
+        return f"ngram_range is not two numbers from 1 to {MAX_NGRAM}"
+    try:
+        groups = re.compile(options.get("token_pattern", "")).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"token_pattern is no pattern ({error})"
+    return "token_pattern has several groups" if groups > 1 else None
 
 
 def _fit_part(texts: Sequence[str], options: dict[str, Any]) -> tuple[tuple[str, ...], NDArray[np.float32], Any] | None:

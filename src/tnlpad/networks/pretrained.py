@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from tnlpad.json_text import parse_json
 from tnlpad.networks.network import Network
+from tnlpad.schema import fits
 
 HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[a-z]+$")
 MIN_DEVIATION = 0.3  # of a feature, relative to the root mean square of all
@@ -155,10 +156,12 @@ def normalisation_in(path: Path) -> tuple[tuple[float, ...], tuple[float, ...]] 
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
-        mean, std = (tuple(float(value) for value in parse_json(about[name])) for name in ("mean", "std"))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        mean, std = (parse_json(about[name], finite=True) for name in ("mean", "std"))
+    except (OSError, SafetensorError, KeyError, ValueError):
         return None
-    return (mean, std) if len(mean) == len(std) == 3 else None
+    if not (fits(mean, list[float]) and fits(std, list[float]) and len(mean) == len(std) == 3 and min(std) > 0):
+        return None
+    return tuple(map(float, mean)), tuple(map(float, std))
 
 
 def name_with_hash(path: Path) -> str:

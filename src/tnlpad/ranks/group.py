@@ -13,12 +13,14 @@ Without a launcher there is one rank, and nothing here does anything.
 """
 
 import inspect
+import io
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +28,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tnlpad.ranks.launch import TIMEOUT_SECONDS, launched_count, local_count, local_rank
+from tnlpad.regular_files import open_regular
 
 Result = TypeVar("Result")
 PATIENCE = timedelta(days=7)  # while rank 0 does something that may take any time
@@ -264,6 +267,16 @@ def on_first(function: Callable[[], Result], *, patient: bool = False) -> Result
         raise answer[1]
     result: Result = answer[0]
     return result
+
+
+def opened_by_first(path: Path) -> BinaryIO:
+    """Open a file of rank 0 on every rank; only where it is sent to others is it in memory as a whole."""
+    return open_regular(path) if _group is None else io.BytesIO(on_first(lambda: _content(path)))
+
+
+def _content(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
 
 
 def from_first(value: Result) -> Result:

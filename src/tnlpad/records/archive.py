@@ -31,7 +31,7 @@ from tnlpad.records.summaries import finished_summary, summary_problem
 KIND = "run"
 SUFFIX = ".json"
 # Where and how fast a run was executed does not change its result.
-CIRCUMSTANCES = ("seconds", "machine", "versions")
+CIRCUMSTANCES = ("seconds", "machine", "processors", "versions")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tnlpad.regular_files import open_regular
+from tnlpad.schema import Optional, problem
+
 FORMAT = 2
 ARTEFACTS = (
     *("config.json", "epochs.jsonl", "model.safetensors", "scores.parquet", "pred_probs.npy"),
@@ -59,8 +62,8 @@ def checksums_of(run: Path) -> Checksums:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file, which is read in small parts."""
-    with open(path, "rb") as file:
+    """Return the SHA-256 of a regular file, which is read in small parts."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -98,7 +101,9 @@ def unsealed(content: Mapping[str, Any]) -> tuple[dict[str, Any], Checksums | No
     own = digests.pop("summary", None)
     if own != (actual := _digest({**content, KEY: digests})):
         raise ValueError(f"the SHA-256 of its content is {actual[:12]}…, and {str(own)[:12]}… is expected")
-    return summary, Checksums(files=digests.get("files", {}), replaced_by=digests.get("replaced_by", {}))
+    if found := problem(digests, {"files": dict[str, str], "replaced_by": Optional(dict[str, str])}, f"{KEY}."):
+        raise ValueError(found)
+    return summary, Checksums(files=digests["files"], replaced_by=digests.get("replaced_by", {}))
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -56,6 +56,8 @@ def _column_problem(name: str, column: Any) -> str | None:
         return f"column {name} has values of the type {column.type}"
     if column.null_count and name != "path":
         return f"column {name} has gaps"
+    if name == "path" and text and compute.any(compute.match_substring(column, "\0")).as_py():
+        return "column path has a null character, which no path has"
     if name == "part" and (other := {*column.unique().to_pylist()} - {*PARTS}):
         return f"column part has {min(other)[:80]!r}; the parts are {', '.join(PARTS)}"
     if types.is_floating(column.type) and compute.any(compute.is_nan(column)).as_py():

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tnlpad.records.columns import as_array, read_columns
 from tnlpad.records.store import RESTORE, Record, RecordError, RunFolder, damaged, read_json, to_json
+from tnlpad.regular_files import open_regular
 from tnlpad.schema import Optional, Schema, problem
 
 SAMPLES_FILE, DATA_FILE, DECIDED_FILE = "samples.parquet", "data.json", "decided.csv"
@@ -79,7 +80,7 @@ def has_columns(folder: Path, columns: Mapping[str, Sequence[Any]]) -> bool:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(folder / SAMPLES_FILE) as file:
+        with open_regular(folder / SAMPLES_FILE) as stream, pq.ParquetFile(stream) as file:
             if not columns.keys() <= {*file.schema_arrow.names}:
                 return False
             start = 0
@@ -95,16 +96,27 @@ def has_columns(folder: Path, columns: Mapping[str, Sequence[Any]]) -> bool:
 
 def read_data_file(folder: Path) -> Record | None:
     """Read `data.json`; return None for a run on a published dataset."""
-    run = RunFolder(folder)
-    path = run.artefact(DATA_FILE)
+    path = _of_own_data(folder, DATA_FILE)
     if path is None:
-        if run.finished and run.begun and "data" in run.config():
-            raise RecordError(f"{folder / DATA_FILE} is missing, and the run is on own data. {RESTORE}")
         return None
     about = read_json(path)
-    if found := problem(about, DATA) or _normalisation_problem(about["normalisation"]):
+    if found := problem(about, DATA) or _path_problem(about) or _normalisation_problem(about["normalisation"]):
         raise damaged(path, found)
     return about
+
+
+def _path_problem(about: Mapping[str, Any]) -> str | None:
+    wrong = [name for name in ("path", "images") if "\0" in (about.get(name) or "")]
+    return f"{wrong[0]} has a null character, which no path has" if wrong else None
+
+
+def _of_own_data(folder: Path, name: str) -> Path | None:
+    """Return the path of a file that every finished run on own data has; None for a run on a published dataset."""
+    run = RunFolder(folder)
+    path = run.artefact(name)
+    if path is None and run.finished and run.begun and "data" in run.config():
+        raise RecordError(f"{folder / name} is missing, and the run is on own data. {RESTORE}")
+    return path
 
 
 def _normalisation_problem(numbers: Mapping[str, Sequence[float]]) -> str | None:
@@ -140,7 +152,7 @@ def read_decided(folder: Path) -> dict[str, str]:
 
 def read_samples(folder: Path) -> dict[str, list[Any]]:
     """Read the columns of `samples.parquet`; return no columns for a run on a published dataset."""
-    path = RunFolder(folder).artefact(SAMPLES_FILE)
+    path = _of_own_data(folder, SAMPLES_FILE)
     if path is None:
         return {}
     table = read_columns(path, ("id", "path", "label", "label_name", "part"), ("row",))
@@ -152,7 +164,7 @@ def read_names(folder: Path, index: NDArray[np.int64]) -> SampleNames:
     """Read ids, paths and rows of the samples at these places of the dataset; without a record, ids are the places."""
     import pyarrow as pa
 
-    path = RunFolder(folder).artefact(SAMPLES_FILE)
+    path = _of_own_data(folder, SAMPLES_FILE)
     if path is None:
         return SampleNames(ids=[str(place) for place in index.tolist()], paths=[None] * len(index), rows=index)
     table = read_columns(path, ("id", "path"), ("row",))

@@ -6,6 +6,7 @@ pred_probs.npy    mean probabilities, in the same order as scores.parquet
 """
 
 import json
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tnlpad.array_files import read_array
 from tnlpad.atomic_files import replacing
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
+from tnlpad.memory import row_slices
 from tnlpad.records.columns import as_array, read_columns
 from tnlpad.records.samples import DATA_FILE
 from tnlpad.records.store import RESTORE, Record, RecordError, RunFolder, damaged
@@ -26,12 +28,11 @@ from tnlpad.schema import Optional, Schema, problem
 
 SCORES_FILE, PROBABILITIES_FILE = "scores.parquet", "pred_probs.npy"
 METADATA_KEY = b"tnlpad"
-ROWS_AT_ONCE = 16_384
 MAX_SUM_ERROR = 0.01  # of the probabilities of a sample
 SCORES: Schema = {
     "class_names": list[str],
     "views": list[str],
-    "facts": Optional({"epochs_until_chosen": Optional(int), "folds": Optional(int | None)}),
+    "facts": Optional({"run_id": Optional(str), "epochs_until_chosen": Optional(int), "folds": Optional(int | None)}),
 }
 
 
@@ -137,11 +138,11 @@ def _probabilities(run: RunFolder, samples: int, classes: int) -> NDArray[np.flo
         )
     if found.dtype.kind != "f":
         raise damaged(path, f"it holds {found.dtype}, not probabilities")
-    for start in range(0, samples, ROWS_AT_ONCE):
-        rows = found[start : start + ROWS_AT_ONCE]
+    for part in row_slices(samples, classes):
+        rows = found[part]
         wrong = ~((rows >= 0).all(1) & (abs(rows.sum(1) - 1) <= MAX_SUM_ERROR))  # NaN is wrong too
         if wrong.any():
-            row = start + int(wrong.argmax())
+            row = part.start + int(wrong.argmax())
             raise damaged(path, f"row {row} has no probabilities: from {found[row].min()} to {found[row].max()}")
     return found
 
@@ -159,5 +160,5 @@ def write_array(file: Any, array: NDArray[Any]) -> None:
     """Write a `.npy` file a few rows at a time, so that a memory map is never loaded as a whole."""
     header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for start in range(0, len(array), ROWS_AT_ONCE):
-        file.write(np.ascontiguousarray(array[start : start + ROWS_AT_ONCE]).tobytes())
+    for part in row_slices(len(array), math.prod(array.shape[1:])):
+        file.write(np.ascontiguousarray(array[part]).tobytes())

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from tnlpad.atomic_files import append_durably, replacing, write_by_rename
 from tnlpad.json_text import load_json, parse_json
 from tnlpad.records.checksums import Checksums, checksums_of, is_intact, sealed, sha256_of, unsealed
+from tnlpad.regular_files import open_regular
 from tnlpad.schema import Optional, Schema, problem
 
 Record = dict[str, Any]
@@ -111,9 +112,17 @@ class RunFolder:
             raise RecordError(f"{path} is missing, and the run was trained with it. {RESTORE}")
         if not path.exists():
             return None
+        if not path.is_file():
+            raise damaged(path, "it is not a regular file")
         if checksums is not None:
             _require_intact(path, checksums.expected(name))
         return path
+
+    def require_intact(self) -> None:
+        """Raise `RecordError` if a file that a finished run has a checksum of is missing or not as it was written."""
+        _, checksums = self._summary_and_checksums()
+        for name in () if checksums is None else checksums.files:
+            self.artefact(name)
 
     def warn_if_unchecked(self) -> None:
         """Warn, once for each run, that a finished run of an earlier version has no checksums."""
@@ -243,7 +252,8 @@ class RunFolder:
 
     def _written(self) -> bytes:
         try:
-            return self.epochs_file.read_bytes()
+            with open_regular(self.epochs_file) as file:
+                return file.read()
         except FileNotFoundError:
             return b""
         except OSError as error:

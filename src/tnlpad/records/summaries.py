@@ -7,7 +7,15 @@ from tnlpad.records.store import Record, RecordError, RunFolder, damaged
 from tnlpad.schema import Optional, Schema, problem
 
 NAMES: Schema = dict.fromkeys(("dataset", "noise", "method", "network"), str)
-CONFIG: Schema = {**NAMES, "protocol": str, "seed": int, "options": dict, "milestones": list[int]}
+CONFIG: Schema = {
+    **NAMES,
+    "protocol": str,
+    "seed": int,
+    "options": dict,
+    "milestones": list[int],
+    "validation": Optional(str),
+    "epochs": Optional(int),
+}
 CHOSEN: Schema = {"epoch": int, "validation_accuracy": float, "test_accuracy": Optional(float | None)}
 # Keys that tables and figures rely on.
 SUMMARY: Schema = {
@@ -18,9 +26,13 @@ SUMMARY: Schema = {
     "last": CHOSEN,
     "selection": str,
     "epochs_run": int,
+    "stopped": Optional(str),
     "samples": Optional({"train": Optional(int)}),  # earlier versions wrote none
 }
-LOADED_SUMMARY: Schema = {"chosen": {"validation_accuracy": float, "test_accuracy": Optional(float | None)}}
+LOADED_SUMMARY: Schema = {
+    "run_id": Optional(str),
+    "chosen": {"validation_accuracy": float, "test_accuracy": Optional(float | None)},
+}
 
 
 def loaded_config(folder: RunFolder) -> Record:

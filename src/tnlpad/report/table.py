@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tnlpad.spreadsheets import Formulas
+
 LINE_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 BAR = re.compile(r"(\\*)\|")
 
@@ -60,9 +62,9 @@ class TableFiles:
     latex: str
     rows: Sequence[Mapping[str, Any]]
 
-    @property
-    def by_suffix(self) -> dict[str, str]:
-        return {"md": self.markdown, "csv": to_csv(self.rows), "tex": self.latex}
+    def by_suffix(self, formulas: Formulas | None = None) -> dict[str, str]:
+        """Return the contents by the suffixes of the files; `formulas` finds those in the CSV file."""
+        return {"md": self.markdown, "csv": to_csv(self.rows, formulas), "tex": self.latex}
 
 
 def markdown_row(cells: Iterable[str | StackedCell]) -> str:
@@ -76,8 +78,8 @@ def folded(summary: str, body: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Return text for Markdown on one line, without HTML: names may come from other people's records."""
-    return LINE_BREAKS.sub(" ", text).replace("&", "&amp;").replace("<", "&lt;")
+    """Return text for Markdown on one line, without HTML, links and images: names may come from others' records."""
+    return LINE_BREAKS.sub(" ", text).replace("&", "&amp;").replace("<", "&lt;").replace("[", "&#91;")
 
 
 def markdown_code(text: str) -> str:
@@ -86,14 +88,18 @@ def markdown_code(text: str) -> str:
     return f"{fence}{LINE_BREAKS.sub(' ', text)}{fence}"
 
 
-def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def to_csv(rows: Sequence[Mapping[str, Any]], formulas: Formulas | None = None) -> str:
     """Return rows with the same keys, at least one, as CSV. Lists become words separated by spaces."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()})
+    stream, header = io.StringIO(), list(rows[0])
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    lines = ([_plain(row[name]) for name in header] for row in rows)
+    writer.writerows(lines if formulas is None else formulas.passed(lines))
     return stream.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _markdown_cell(cell: str | StackedCell) -> str:

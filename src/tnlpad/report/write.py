@@ -34,16 +34,26 @@ from tnlpad.report.studies import Study
 from tnlpad.report.style import inline_svg, save_figure
 from tnlpad.report.table import Table, TableFiles
 from tnlpad.report.words import noise_title
+from tnlpad.spreadsheets import Formulas
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The files of a report, and what they were made from. `tables` are the files in tables/ by name."""
+    """The files of a report, and what they were made from.
+
+    Args:
+        page: The page.
+        files: All files.
+        tables: The contents of the files in tables/ by name.
+        contents: What the page shows.
+        note: A sentence if tables/ has cells that a spreadsheet takes for formulas.
+    """
 
     page: Path
     files: tuple[Path, ...]
     tables: Mapping[str, TableFiles]
     contents: Contents
+    note: str | None
 
 
 def write_report(
@@ -56,6 +66,7 @@ def write_report(
     remarks: Remarks = NO_REMARKS,
     extras: Mapping[str, Mapping[str, Any]] | None = None,
     command: str = "tnlpad report",
+    spreadsheet_safe: bool = False,
 ) -> Report:
     """Write a report into a folder.
 
@@ -69,6 +80,7 @@ def write_report(
         remarks: Remarks on cells outside two standard errors of the paper.
         extras: Computed data by figure.
         command: The command that makes this report.
+        spreadsheet_safe: Whether formulas in CSV files become text.
     """
     drawable, unreadable = _with_curves(records)
     results = [table_results(name, records) for name in tables or TITLES]
@@ -86,9 +98,9 @@ def write_report(
         table_files[leads.NAME] = leads.leads_files(compared)
     if selecting:
         table_files[selection.NAME] = selection.selection_files(selecting)
-    files = []
+    files, formulas = [], Formulas(safe=spreadsheet_safe)
     for name, texts in table_files.items():
-        for suffix, text in texts.by_suffix.items():
+        for suffix, text in texts.by_suffix(formulas).items():
             files.append(out / "tables" / f"{name}.{suffix}")
             files[-1].parent.mkdir(parents=True, exist_ok=True)
             write_by_rename(files[-1], text.encode())
@@ -115,7 +127,8 @@ def write_report(
     )
     page = out / "index.html"
     write_by_rename(page, results_page(contents).encode())
-    return Report(page=page, files=(page, *files), tables=table_files, contents=contents)
+    note = formulas.note(out / "tables", "tnlpad report")
+    return Report(page=page, files=(page, *files), tables=table_files, contents=contents, note=note)
 
 
 def _plain_table_files(table: Table) -> TableFiles:

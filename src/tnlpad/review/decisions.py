@@ -22,6 +22,7 @@ import numpy as np
 from tnlpad.atomic_files import append_durably
 from tnlpad.json_text import parse_json
 from tnlpad.records.store import RecordError
+from tnlpad.regular_files import open_regular
 from tnlpad.suspects.listing import RankedRun
 
 Choice = Literal["given", "suggested", "other", "unsure", "exclude"]
@@ -190,9 +191,15 @@ class DecisionLog:
 
     def _read(self) -> None:
         try:
-            content = self.path.read_bytes()
+            with open_regular(self.path) as file:
+                content = file.read()
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise RecordError(
+                f"{self.path} cannot be read ({error.strerror or error}). Restore the file, or move it away to begin a "
+                "new review."
+            ) from error
         complete = content[: content.rfind(b"\n") + 1]
         if len(complete) < len(content):
             os.truncate(self.path, len(complete))

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from tnlpad.runs.prepare import build_network
 from tnlpad.runs.recorded_config import from_record
 from tnlpad.runs.saved_samples import ENCODER_FOLDER, PROJECTION_FOLDER
 
+MAX_REASON = 200  # characters of an error
 Shape = tuple[int, ...]  # channels × height × width, or the number of features
 
 
@@ -111,7 +113,8 @@ def load_shipped(folder: RunFolder) -> Shipped:
         network = networks[0] if config.folds is None else Ensemble(networks, config.folds)
         network.load_state_dict(state)
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise RecordError(f"{folder.model_file} cannot be used ({error}). Restore it, or train again.") from error
+        reason = shorten(str(error), MAX_REASON, placeholder=" …")  # torch lists every tensor that does not fit
+        raise RecordError(f"{folder.model_file} cannot be used ({reason}). Restore it, or train again.") from error
     head: nn.Module = Normalised(network, normalisation, inputs)
     if stages.projection is not None:
         head = nn.Sequential(stages.projection.module(), head)

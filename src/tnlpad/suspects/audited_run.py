@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.errors import DataError
+from tnlpad.records.scores import SampleScores
 from tnlpad.records.store import RecordError, read_json, to_json
-from tnlpad.suspects.audit import By, Choice, ClassRate, Rate, Sample, draw, rate, recalibrated
+from tnlpad.schema import Schema, problem, shown
+from tnlpad.suspects.audit import DESIGNS, By, Choice, ClassRate, Rate, Sample, draw, rate, recalibrated
 from tnlpad.suspects.evidence import Floats
 from tnlpad.suspects.intervals import LEVEL, Share
 from tnlpad.suspects.review import read_decision_table
@@ -37,6 +39,27 @@ FOLDER = "audit"
 SAMPLE_FILE, TABLE_FILE, PAGE_FILE = "audit.json", "audit.csv", "index.html"
 DECISIONS_FILE, RESULT_FILE = "decisions.csv", "result.json"
 FORMAT = 1
+REPEAT = "Remove it, and run `tnlpad audit` again with your decisions."
+SHARE: Schema = dict.fromkeys(("estimate", "low", "high"), float)
+COUNTS, CLASS_COUNTS = ("checked", "wrong", "unsure", "undecided"), ("label", "labels", "checked", "wrong")
+CLASS_RATE: Schema = {**dict.fromkeys(CLASS_COUNTS, int), "share": SHARE}
+RESULT: Schema = {
+    **dict.fromkeys(("format", "drawn", "total"), int),
+    "run": str,
+    "by": str | None,
+    "seed": int | None,
+    "rate": {
+        **dict.fromkeys((*COUNTS, "checks_to_halve"), int),
+        "share": SHARE,
+        "with_unsure": list[float] | None,
+        "classes": list,
+    },
+    "class_names": list[str],
+    "review": dict[str, str | None],
+    "given": dict[str, str],
+    "weights": dict[str, float],
+    "mean_confidence": list[float],
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -363,25 +386,89 @@ def read_audit(run_folder: Path) -> Audit | None:
     if not path.exists():
         return None
     plain = read_json(path)
-    try:
-        found = plain["rate"]
-        rated = Rate(
-            **{
-                **found,
-                "share": Share(**found["share"]),
-                "with_unsure": tuple(found["with_unsure"]) if found["with_unsure"] is not None else None,
-                "classes": tuple(
-                    ClassRate(**{name: each[name] for name in each if name not in ("name", "share")}, share=share)
-                    for each in found["classes"]
-                    for share in [Share(**each["share"])]
-                ),
-            }
-        )
-        return Audit(
-            **{name: plain[name] for name in ("run", "by", "seed", "drawn", "total", "review", "given", "weights")},
-            rate=rated,
-            class_names=tuple(plain["class_names"]),
-            mean_confidence=(plain["mean_confidence"][0], plain["mean_confidence"][1]),
-        )
-    except (KeyError, TypeError, IndexError) as error:
-        raise RecordError(f"{path} is damaged ({error!r}). Run `tnlpad audit` again with your decisions.") from error
+    if found := problem(plain, RESULT) or _result_problem(plain):
+        raise RecordError(f"{path} is damaged ({found}). {REPEAT}")
+    rated = plain["rate"]
+    return Audit(
+        **{name: plain[name] for name in ("run", "by", "seed", "drawn", "total", "review", "given", "weights")},
+        rate=Rate(
+            **{name: rated[name] for name in (*COUNTS, "checks_to_halve")},
+            share=_share(rated["share"]),
+            with_unsure=None if rated["with_unsure"] is None else tuple(rated["with_unsure"]),
+            classes=tuple(
+                ClassRate(**{name: each[name] for name in CLASS_COUNTS}, share=_share(each["share"]))
+                for each in rated["classes"]
+            ),
+        ),
+        class_names=tuple(plain["class_names"]),
+        mean_confidence=tuple(plain["mean_confidence"]),
+    )
+
+
+def _share(plain: Mapping[str, float]) -> Share:
+    return Share(**{name: plain[name] for name in SHARE})
+
+
+def _result_problem(plain: Mapping[str, Any]) -> str | None:
+    """Return why the fields of a result, whose types are right, do not fit together; None if they do."""
+    rated, total, review = plain["rate"], plain["total"], plain["review"]
+    shares = {"rate.share": rated["share"]}
+    for number, each in enumerate(rated["classes"]):
+        where = f"rate.classes[{number}]"
+        if found := problem(each, CLASS_RATE, f"{where}."):
+            return found
+        shares[f"{where}.share"] = each["share"]
+    pairs = {"mean_confidence": plain["mean_confidence"]}
+    pairs |= {} if rated["with_unsure"] is None else {"rate.with_unsure": rated["with_unsure"]}
+    fractions = {f"{where}.{name}": share[name] for where, share in shares.items() for name in SHARE}
+    fractions |= {f"{where}[{place}]": each for where, pair in pairs.items() for place, each in enumerate(pair)}
+    checks = {
+        f"format is {plain['format']}, and this version reads {FORMAT}": plain["format"] == FORMAT,
+        f"by is {shown(plain['by'])}, not {' or '.join(DESIGNS)}": plain["by"] in (*DESIGNS, None),
+        "rate.classes has labels that class_names lacks": all(
+            0 <= each["label"] < len(plain["class_names"]) for each in rated["classes"]
+        ),
+        "given lacks samples of review": review.keys() <= plain["given"].keys(),
+        "weights lacks samples of review": review.keys() <= plain["weights"].keys(),
+        f"weights are not above 0 and up to {total}": all(0 < each <= total for each in plain["weights"].values()),
+        "the numbers of wrong, checked, drawn and all labels do not fit": (
+            0 <= rated["wrong"] <= rated["checked"] <= plain["drawn"] <= total
+        ),
+        **{f"{where}.low is above its high": share["low"] <= share["high"] for where, share in shares.items()},
+        **{f"{name} is not a list of two numbers": len(pair) == 2 for name, pair in pairs.items()},
+        **{f"{name} is {value}, not a number from 0 to 1": 0 <= value <= 1 for name, value in fractions.items()},
+    }
+    return next((reason for reason, holds in checks.items() if not holds), None)
+
+
+def audit_of(run_folder: Path, scores: SampleScores, ids: Sequence[str]) -> Audit | None:
+    """Read the result of the audit in a run folder, and check that it is about this run; return None if there is none.
+
+    Args:
+        run_folder: The run folder.
+        scores: The scores of the run.
+        ids: Ids of its samples.
+
+    Raises:
+        RecordError: The file is damaged, or of another run.
+    """
+    audit = read_audit(run_folder)
+    if audit is None:
+        return None
+    names, path = scores.class_names, run_folder / FOLDER / RESULT_FILE
+    given = {
+        name: names[label]
+        for name, label in zip(ids, scores.columns["given"].tolist(), strict=True)
+        if name in audit.review
+    }
+    other = next((name for name in audit.review if given.get(name) != audit.given[name]), None)
+    if audit.run != (own := scores.facts.get("run_id", audit.run)):
+        reason = f"run is {shown(audit.run)}, and this is {shown(own)}"
+    elif audit.class_names != names:
+        reason = "class_names are not those of the run"
+    elif other is not None:
+        what = f"the label {shown(given[other])}" if other in given else "no such sample"
+        reason = f"given has {shown(audit.given[other])} for {shown(other)}, and the run has {what}"
+    else:
+        return audit
+    raise RecordError(f"{path} is the audit of another run ({reason}). {REPEAT}")

@@ -52,11 +52,11 @@ def origin_of(run: RankedRun, kept: Sequence[Cleaned]) -> Origin:
     if not run.about:
         return "record"
     source = Path(run.about["path"])
-    if source.is_dir():
+    if os.path.isdir(source):  # False for a path that the system refuses
         if is_shard_folder(source):
             return "shards"
         return "dataset folder" if is_hugging_face(source) else "image folder"
-    if not source.exists() and is_by_path(run, kept):
+    if not os.path.exists(source) and is_by_path(run, kept):
         return "record"
     origins: dict[str, Origin] = {".parquet": "parquet", ".npz": "arrays", WORKBOOK_SUFFIX: "workbook"}
     origins |= dict.fromkeys(JSON_SUFFIXES, "json")
@@ -230,7 +230,7 @@ def images_option(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> Path | 
     if not is_by_path(run, kept) or suffix_of(out) == FOLDER:
         return None
     source = Path(run.about.get("images") or run.about["path"])
-    images = source if source.is_dir() else source.parent
+    images = source if os.path.isdir(source) else source.parent
     folder = os.path.realpath(out.parent)
     if origin not in ("image folder", "record"):  # with the original paths
         return None if os.path.realpath(images) == folder else images

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.memory import row_slices
 from tnlpad.records.scores import SampleScores
 from tnlpad.suspects.random_errors import RandomErrors, is_out_of_fold, log_probabilities, sharpened
 from tnlpad.types import Labels, Transition
 
 Floats = NDArray[np.float64]
 Columns = tuple[NDArray[Any], ...]
-ROWS_AT_ONCE = 8192
 # Probability that is added over all classes: a mean over a few epochs cannot tell a thousandth from zero.
 SMOOTHING = 0.01
 
@@ -141,7 +141,7 @@ def _map_rows(scores: SampleScores, function: Callable[[NDArray[np.float32], Lab
     """Apply a function to a few rows at a time, since the probabilities may be a memory map larger than memory."""
     given = np.asarray(scores.columns["given"], dtype=np.int64)
     parts = [
-        function(np.asarray(scores.probabilities[start : start + ROWS_AT_ONCE]), given[start : start + ROWS_AT_ONCE])
-        for start in range(0, len(given), ROWS_AT_ONCE)
+        function(np.asarray(scores.probabilities[part]), given[part])
+        for part in row_slices(len(given), len(scores.class_names))
     ]
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))

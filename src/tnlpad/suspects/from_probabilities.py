@@ -174,7 +174,7 @@ def _numbers(values: Any, what: str, columns: str) -> NDArray[np.float64]:
     form = f"Give a plain array of samples × {columns}."
     try:
         array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what} are not numbers ({error}). {form}") from error
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(f"{what} have the shape {_shape(array)}. {form}")

@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
-from tnlpad.records.samples import SampleNames, read_data_file, read_decided, read_names, read_samples
-from tnlpad.records.scores import SampleScores, read_scores
-from tnlpad.records.store import Record, RunFolder
+from tnlpad.records.samples import (
+    DATA_FILE,
+    SAMPLES_FILE,
+    SampleNames,
+    read_data_file,
+    read_decided,
+    read_names,
+    read_samples,
+)
+from tnlpad.records.scores import SCORES_FILE, SampleScores, read_scores
+from tnlpad.records.store import Record, RecordError, RunFolder
 from tnlpad.records.summaries import loaded_config, loaded_summary
-from tnlpad.suspects.audited_run import read_audit
+from tnlpad.suspects.audited_run import audit_of
 from tnlpad.suspects.estimate import Estimate
 from tnlpad.suspects.random_errors import is_out_of_fold
 from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES, SUSPECT_FROM, Ranking, rank
@@ -140,6 +148,12 @@ class RankedRun:
             if "categories" not in about:
                 way_out = "Restore it. If it is unchanged, an older version read it in another way: train again."
             raise DataError(f"{about['path']} has changed since the run in {run} was trained on it. {way_out}")
+        known = set(data.ids)
+        if (unknown := next((name for name in self.names.ids if name not in known), None)) is not None:
+            raise DataError(
+                f"{about['path']} has no sample {unknown[:80]!r}, which {run / SAMPLES_FILE} names: the ids in one of "
+                "them have changed. Restore it."
+            )
         return data
 
     def list_data(self) -> "Listing":
@@ -191,23 +205,45 @@ def rank_run(folder: RunFolder) -> RankedRun:
     names = read_names(folder.path, scores.columns["index"])  # after ranking, whose intermediate arrays are large
     if ranking.weakness is None and (weakness := caution(summary, scores)) is not None:
         ranking = ranking.without_estimates(weakness)
-    audit, unaudited = read_audit(folder.path), ranking
+    audit, unaudited = audit_of(folder.path, scores, names.ids), ranking
     if audit is not None:
         ranking = ranking.audited(audit, names.ids)
     audited = {} if audit is None else audit.review
     earlier = {name: label for name, label in read_decided(folder.path).items() if name not in audited}
     rows = {row: earlier[name] for row, name in enumerate(names.ids) if name in earlier}
+    about = read_data_file(folder.path) or {}
+    _require_of_one_run(folder, summary, about, scores)
     return RankedRun(
         folder=folder,
         config=loaded_config(folder),
         summary=summary,
-        about=read_data_file(folder.path) or {},
+        about=about,
         scores=scores,
         names=names,
         ranking=ranking.checked(rows, scores.class_names),
         unaudited=unaudited,
         earlier=earlier,
     )
+
+
+def _require_of_one_run(folder: RunFolder, summary: Record, about: Record, scores: SampleScores) -> None:
+    """Raise RecordError if the scores of a run have the id or the classes of another one."""
+    own, found = (record.get("run_id") for record in (summary, scores.facts))
+    if own is not None and found is not None and _hash(own) != _hash(found):
+        other, difference = folder.summary_file.name, f"run_id is {own!r:.200} and {found!r:.200}"
+    elif tuple(about.get("class_names", scores.class_names)) != scores.class_names:
+        other, difference = DATA_FILE, "their class_names differ"
+    else:
+        return
+    raise RecordError(
+        f"{folder.path / SCORES_FILE} and {other} belong to different runs ({difference}). Restore them from a copy of "
+        "the run."
+    )
+
+
+def _hash(run_id: str) -> str:
+    """Return the last word of a run's id, since the words before it depend on the name of the data."""
+    return run_id.rpartition("_")[2]
 
 
 def suspects(ranking: Ranking, scores: SampleScores, names: SampleNames, top: int | None = None) -> list[Suspect]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.memory import row_slices
 from tnlpad.suspects.random_errors import log_probabilities, sharpened
 from tnlpad.types import Index, Labels
 
@@ -30,7 +31,6 @@ MAX_VOTERS = 20_000  # of more samples, a random part votes
 MAX_FITTED = 5_000
 MAX_EXPONENT, MAX_REPLACED = 8.0, 0.9
 STARTS = ((1.0, 0.2, 0.1), (0.3, 1.5, 0.1))  # of the exponents and the replaced share
-ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,10 +103,8 @@ def combined(
     fits = [minimize(loss, start, jac=True, bounds=limits, method="L-BFGS-B") for start in STARTS]
     exponents = min(fits, key=lambda fit: float(fit.fun)).x[:2]
     result = np.empty_like(probabilities)
-    for start in range(0, len(result), ROWS_AT_ONCE):
-        rows_of_part = slice(start, start + ROWS_AT_ONCE)
-        logs = [log_probabilities(each[rows_of_part]) for each in (probabilities, votes)]
-        result[rows_of_part] = _combined(logs, exponents)
+    for part in row_slices(*result.shape):
+        result[part] = _combined([log_probabilities(each[part]) for each in (probabilities, votes)], exponents)
     return result, (float(exponents[0]), float(exponents[1]))
 
 

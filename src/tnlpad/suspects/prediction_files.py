@@ -27,7 +27,7 @@ from tnlpad.suspects.from_probabilities import Found, find_suspects
 PROBABILITIES = ("probabilities", "pred_probs", "probs", "proba", "p")
 TABLES = (".csv", ".tsv")
 ARRAYS = (".npy", ".npz")
-WHOLE = re.compile("0|-?[1-9][0-9]*")
+WHOLE = re.compile("0|-?[1-9][0-9]{0,599}")  # with more digits it stays a text: Python may refuse to convert it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

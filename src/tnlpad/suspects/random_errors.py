@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tnlpad.memory import row_slices
 from tnlpad.records.scores import SampleScores
 from tnlpad.types import Index, Labels
 
@@ -35,7 +36,6 @@ Floats = NDArray[np.float64]
 TEMPERATURES = np.geomspace(0.25, 32.0, 57)
 RATES: Floats = np.concatenate([[0.0], np.linspace(0.0025, 0.9, 360)])
 MAX_FITTED = 20_000
-ROWS_AT_ONCE = 8192
 MIN_RATE = 2.5e-4  # in the odds, so that samples are ranked even if the rate is 0
 SMOOTHING = 1e-4  # probability that is added over all classes: a mean of float32 values may be 0
 LOG_ODDS = np.linspace(-14.0, 14.0, 561)  # bins of the log odds of the given label
@@ -92,8 +92,8 @@ def fit_random_errors(scores: SampleScores, rows: Index | None = None) -> Random
     given = np.asarray(scores.columns["given"], dtype=np.int64)
     counts = np.zeros((len(TEMPERATURES), len(LOG_ODDS) - 1))
     entropy, total = np.zeros(len(TEMPERATURES)), np.zeros((len(TEMPERATURES), classes))
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        chosen = rows[start : start + ROWS_AT_ONCE]
+    for part in row_slices(len(rows), classes):
+        chosen = rows[part]
         logs = log_probabilities(scores.probabilities[chosen])
         for number, temperature in enumerate(TEMPERATURES):
             sharp = sharpened(logs, temperature)
@@ -140,6 +140,5 @@ def sharpened(logs: Floats, temperature: float) -> Floats:
 def sharpened_rows(scores: SampleScores, temperature: float) -> Iterator[tuple[Floats, Labels]]:
     """Iterate over q and the given labels, a few rows at a time."""
     given = np.asarray(scores.columns["given"], dtype=np.int64)
-    for start in range(0, len(given), ROWS_AT_ONCE):
-        logs = log_probabilities(scores.probabilities[start : start + ROWS_AT_ONCE])
-        yield sharpened(logs, temperature), given[start : start + ROWS_AT_ONCE]
+    for part in row_slices(len(given), len(scores.class_names)):
+        yield sharpened(log_probabilities(scores.probabilities[part]), temperature), given[part]

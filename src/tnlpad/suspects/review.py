@@ -4,13 +4,15 @@ Several people may review the same labels. Where they disagree, the majority dec
 the sample stays undecided, and keeps its label.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tnlpad.data.own.columns import place_of
+from tnlpad.data.own.tables import read_csv
+from tnlpad.errors import DataError
 from tnlpad.records.store import RecordError
 
 Review = Mapping[str, str | None]  # the right label by id; None where no label fits
@@ -60,24 +62,19 @@ def read_decision_table(path: Path) -> list[dict[str, str]]:
         RecordError: The file is no such table.
     """
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            heading = file.readline()
-            file.seek(0)
-            rows = csv.DictReader(file, delimiter=max(",;\t", key=heading.count))
-            if missing := {"id", "label"} - set(rows.fieldnames or ()):
-                raise RecordError(
-                    f"{path} has no column {sorted(missing)[0]}. Give the file that the page saves, or a table with "
-                    "the columns id and label."
-                )
-            read = []
-            for row in rows:
-                if row["label"] is None:  # the row is too short; an empty label is ""
-                    raise RecordError(f"{path}, line {rows.line_num}: the label is missing. Complete or remove it.")
-                read.append({name: value for name, value in row.items() if isinstance(name, str)})
-            return read
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RecordError(f"{path} cannot be read as a table ({reason}).") from error
+        columns, _ = read_csv(path)
+    except DataError as error:
+        raise RecordError(str(error)) from error
+    if missing := {"id", "label"} - columns.keys():
+        raise RecordError(
+            f"{path} has no column {min(missing)}. Give the file that the page saves, or a table with the columns id "
+            "and label."
+        )
+    ids = columns["id"]
+    nameless = next((row for row, name in enumerate(ids) if not name.strip()), None)
+    if nameless is not None:
+        raise RecordError(f"{path}, {place_of(ids, nameless)}: the id is missing. Fill it in, or remove the line.")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def read_review(path: Path, ids: Iterable[str]) -> Review:

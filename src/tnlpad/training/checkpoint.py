@@ -6,13 +6,12 @@ archive with checksums. torch does not compare them, so `load_checkpoint` does b
 On several ranks, rank 0 writes the file, and reads it for all of them. Any number of ranks can continue from it.
 """
 
-import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -66,10 +65,16 @@ def _write(path: Path, state: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.device) -> Progress:
     """Restore a saved state and return its progress; without a checkpoint, change nothing."""
-    content = group.on_first(lambda: path.read_bytes() if path.exists() else None)
-    if content is None:
+    if not group.on_first(path.exists):
         return Progress()
-    state = _read(path, content, device)
+    try:
+        file = group.opened_by_first(path)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} cannot be read ({error.strerror or error}). Restore it, or remove the run's folder to start again."
+        ) from error
+    with file:
+        state = _read(path, file, device)
     try:
         method.load_state_dict(state["method"])
         for name, generator in streams.items():
@@ -85,12 +90,13 @@ def load_checkpoint(path: Path, method: Method, streams: Streams, device: torch.
         ) from error
 
 
-def _read(path: Path, content: bytes, device: torch.device) -> dict[str, Any]:
+def _read(path: Path, file: BinaryIO, device: torch.device) -> dict[str, Any]:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(file) as archive:
             if (part := archive.testzip()) is not None:
                 raise zipfile.BadZipFile(f"wrong checksum of {part}")
-        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+        file.seek(0)
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except Exception as error:  # the archive, the pickle in it and its encoding each have their own errors
         raise CheckpointError(
             f"{path} is damaged ({error}). Restore it, or remove the run's folder to start again."

@@ -145,16 +145,36 @@ class Evaluator:
 
 def evaluate(network: nn.Module, samples: Samples, *, bf16: bool = False) -> Measured:
     """Measure a network on some samples, in large batches, without changing it."""
-    logits = outputs(network, samples.images_at, samples.index, batch_size=samples.batch_size, bf16=bf16)
-    loss, right = F.cross_entropy(logits, samples.labels, reduction="none"), logits.argmax(1) == samples.labels
-    return Measured(accuracy=right.double().mean(), loss=loss.double().mean())
+    mine = samples.labels[group.share(len(samples.labels))]
+
+    def judged(logits: Tensor, start: int) -> Tensor:
+        labels = mine[start : start + len(logits)]
+        loss, right = F.cross_entropy(logits, labels, reduction="none"), logits.argmax(1) == labels
+        return torch.stack([loss, right.float()], 1)
+
+    # Two numbers of each sample are kept, not its logits: with many classes, those of all samples take much memory.
+    table = _in_batches(network, samples.images_at, samples.index, samples.batch_size, bf16, judged)
+    loss, right = (column.double().mean() for column in table.unbind(1))
+    return Measured(accuracy=right, loss=loss)
 
 
-@torch.no_grad()
 def outputs(
     network: nn.Module, images_at: ImagesAt, index: Tensor, *, batch_size: int = 1024, bf16: bool = False
 ) -> Tensor:
     """Return the network's logits of the samples at `index`, in single precision. Several ranks share the work."""
+    return _in_batches(network, images_at, index, batch_size, bf16, lambda logits, start: logits)
+
+
+@torch.no_grad()
+def _in_batches(
+    network: nn.Module,
+    images_at: ImagesAt,
+    index: Tensor,
+    batch_size: int,
+    bf16: bool,
+    kept: Callable[[Tensor, int], Tensor],
+) -> Tensor:
+    """Return what `kept` makes of the logits of each batch and the number of this rank's samples before it."""
     if len(index) == 0:
         raise ValueError("No samples to measure on: index is empty.")
     total, index = len(index), index[group.share(len(index))]
@@ -165,8 +185,11 @@ def outputs(
     device = next((parameter.device for parameter in network.parameters()), index.device)
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
     with evaluation_mode(network), autocast, compiled_if(size == batch_size):
-        logits = [network(images_at(part)).float() for part in filled.split(size)]
-    return group.whole(torch.cat(logits)[: len(index)], total)
+        rows = [
+            kept(network(images_at(part)).float()[: len(index) - start], start)
+            for start, part in zip(range(0, len(index), size), filled.split(size), strict=True)
+        ]
+    return group.whole(torch.cat(rows), total)
 
 
 @contextmanager

@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tnlpad.memory import zeros
 from tnlpad.methods.protocol import Method
 from tnlpad.ranks import group
 from tnlpad.training.engine import compiled_if
 from tnlpad.training.measure import Samples, evaluation_mode
 
+MAX_BYTES_IN_MEMORY = 1 << 27  # of the probabilities of all samples
 Sums = dict[str, Tensor]
 SUMMED = ("margin", "loss", "agreed", "forgotten")
 STATE = {  # key in a checkpoint: attribute
@@ -72,7 +74,7 @@ class SampleStatistics:
         samples: The samples to evaluate, with their given labels.
         num_classes: Number of classes.
         every: Epochs between evaluations.
-        bf16: Run forward passes in bfloat16, as in training.
+        bf16: Run forward passes in bfloat16.
     """
 
     def __init__(self, samples: Samples, num_classes: int, *, every: int = 1, bf16: bool = False) -> None:
@@ -100,7 +102,7 @@ class SampleStatistics:
                 self.epochs[name] = self.epochs.get(name, 0) + 1
         if best:
             self.sums_until_chosen = {
-                name: {key: tensor.clone() for key, tensor in sums.items()} for name, sums in self.sums.items()
+                name: {key: _copy(tensor) for key, tensor in sums.items()} for name, sums in self.sums.items()
             }
             self.epochs_until_chosen, self.chosen_epoch = dict(self.epochs), epoch
 
@@ -121,7 +123,7 @@ class SampleStatistics:
         numbers["loss_chosen"] = chosen[first]["last_loss"].cpu().numpy()
         return SampleNumbers(
             numbers=numbers,
-            probabilities=(chosen[first]["probabilities"] / sum(until.values())).cpu().numpy(),
+            probabilities=_divided(chosen[first]["probabilities"], sum(until.values())),
             views=tuple(chosen),
             epochs=(until[first], self.epochs[first]),
             chosen_epoch=self.chosen_epoch,
@@ -147,7 +149,7 @@ class SampleStatistics:
         for key, attribute in STATE.items():
             value = state[key]
             if key in SUMS:
-                value = {name: {each: sums[each][mine].clone() for each in sums} for name, sums in value.items()}
+                value = {name: {each: _copy(sums[each][mine]) for each in sums} for name, sums in value.items()}
             setattr(self, attribute, value)
 
     @torch.no_grad()
@@ -173,8 +175,30 @@ class SampleStatistics:
         sums["forgotten"] = torch.zeros(size, dtype=torch.int32, device=device)
         sums["predicted"] = torch.full((size,), -1, dtype=torch.int64, device=device)
         if probabilities:
-            sums["probabilities"] = torch.zeros(size, self.num_classes, device=device)
+            sums["probabilities"] = _table((size, self.num_classes), device)
         return sums
+
+
+def _table(shape: tuple[int, int], device: torch.device) -> Tensor:
+    """Return zeros: on a CPU, a large table lies in a file, since memory would follow samples × classes."""
+    if device.type != "cpu":
+        return torch.zeros(shape, device=device)
+    return torch.from_numpy(zeros(*shape, MAX_BYTES_IN_MEMORY))
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.clone() if tensor.ndim == 1 else _like(tensor).copy_(tensor)
+
+
+def _like(table: Tensor) -> Tensor:
+    return _table((table.shape[0], table.shape[1]), table.device)
+
+
+def _divided(table: Tensor, number: int) -> NDArray[np.float32]:
+    if table.device.type != "cpu":
+        return (table / number).cpu().numpy()
+    result: NDArray[np.float32] = torch.div(table, number, out=_like(table)).numpy()
+    return result
 
 
 def views(method: Method) -> tuple[str, ...]:

@@ -132,6 +132,8 @@ def test_lists_of_numbers_are_features_by_element():
         ([[1, 2], None], r"row 1 .*'None' in column 'e' is not a list of numbers.*--ignore e"),
         ([[1, 2], [1, "x"]], r"row 1 .* is not a list of numbers"),
         ([[1, 2], [[1, 2]]], r"row 1 .* is not a list of numbers"),
+        ([[1, 2], [10**400, 2]], r"row 1 .*'\[1000.* is not a list of numbers"),
+        (["[1, 2]", f"[{'9' * 400}, 2]"], r"row 1 .*'\[9999.* is not a list of numbers"),
     ],
 )
 def test_lists_that_do_not_fit_are_named(values, message):

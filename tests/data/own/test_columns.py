@@ -9,6 +9,7 @@ from tnlpad.data.own.columns import (
     TextColumn,
     find_column,
     holds_numbers,
+    is_number,
     label_column,
     listed,
     numbers_of,
@@ -92,6 +93,8 @@ def test_numbers_and_yes_and_no_of_every_kind():
 
 def test_what_is_too_large_is_not_finite():
     assert np.isinf(numbers_of(["1e60", "-1e400"], "a", WHERE)).all()
+    assert numbers_of([10**400, -(10**400), "9" * 400], "a", WHERE).tolist() == [np.inf, -np.inf, np.inf]
+    assert is_number(10**400)
 
 
 @pytest.mark.parametrize("value", ["red", "1,5", "1_0", "12%", [1.0], b"x"])

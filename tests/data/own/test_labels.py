@@ -65,6 +65,7 @@ def test_large_numbers_are_told_apart():
     assert as_number("9223372036854775808") != as_number("9223372036854775809")
     assert as_number("1.0") == as_number("01") == 1
     assert [as_number(text) for text in ("1_0", "nan", "inf", "x", "")] == [None] * 5
+    assert [as_number(sign + "9" * digits) for digits in (400, 5000) for sign in ("", "-")] == [None] * 4
 
 
 def test_labels_that_name_samples_are_told_of():

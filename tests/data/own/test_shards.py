@@ -32,7 +32,14 @@ def tnlpad(*words):
     return result
 
 
-@pytest.mark.parametrize(("names", "classes"), [(("3", "12"), ("3", "12")), (("dog", "7"), ("7", "dog"))])
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        (("3", "12"), ("3", "12")),
+        (("dog", "7"), ("7", "dog")),
+        (("9" * 5000, "7"), ("7", "9" * 5000)),
+    ],
+)
 def test_labels_come_from_the_shards(tmp_path, names, classes):
     own = open_dataset(write_shards(tmp_path, [names[row % 2] for row in range(6)]))
     assert (own.kind, own.class_names, list(own.ids)[:2]) == ("files", classes, ["0000.png", "0001.png"])

@@ -1,4 +1,5 @@
 import datetime
+import subprocess
 import sys
 
 import numpy as np
@@ -77,6 +78,14 @@ def test_fields_may_hold_separators_quotes_and_ends_of_lines(tmp_path):
     }
 
 
+def test_quotes_that_nothing_calls_for(tmp_path):
+    text = 'text,label\na "quoted" word,x\n"a" word,x\n"b" ,"y"\n5" pipe,y\n"two\nlines",y'
+    assert read_csv(written(tmp_path / "x.csv", text))[0] == {
+        "text": ['a "quoted" word', "a word", "b ", '5" pipe', "two\nlines"],
+        "label": ["x", "x", "y", "y", "y"],
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -84,7 +93,10 @@ def test_fields_may_hold_separators_quotes_and_ends_of_lines(tmp_path):
         ("\n \n", "is empty"),
         (",,\n1,2,x\n", "its first line must name the columns"),
         ("a,label\n1,2,3\n", "line 2: 3 fields, but 2 columns"),
-        ('a,b,label\n"1,2,x\n3,4,y\n', "line 3: 1 fields, .* Is a quote not closed"),
+        ('a,b,label\n"1,2,x\n3,4,y\n', "quotes do not match in the row from line 2 on .* Is a quote not closed"),
+        ('a,label\n1,"x\n2,x\n3,y', "quotes do not match in the row from line 2 on"),
+        ('a,label\n1,x\n2,"x', "quotes do not match in the row from line 3 on"),
+        ('a,label\n1,"x\n2,"x"\n3,y\n', "quotes do not match in the row from line 2 on"),
         ("a,label\n1," + "x" * (1 << 21), "cannot be read as CSV: field larger than .* Is a quote not closed"),
         (
             "a,a,label\n1,2,3\n",
@@ -259,3 +271,30 @@ def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(DataError, match=r"openpyxl, .* is not installed: pip install 'tnlpad\[tables\]'. Or .* CSV"):
         read_workbook(tmp_path / "x.xlsx")
+
+
+FOOTERS = """
+import sys
+from pathlib import Path
+
+from tnlpad.data.own.tables import parquet_table
+from tnlpad.errors import DataError
+
+path = Path(sys.argv[1])
+content = path.read_bytes()
+end = len(content) - 8
+for place in range(end - int.from_bytes(content[end : end + 4], "little"), end):
+    path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+    try:
+        parquet_table(path)
+    except DataError:
+        pass
+"""
+
+
+def test_no_damage_to_a_footer_ends_the_process(tmp_path):
+    """An exception in the descriptions of columns does, if pyarrow meets it outside of reading."""
+    columns = {"text": ["a", None, "c"] * 4, "x": [1.5, None, 2.0] * 4}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    done = subprocess.run([sys.executable, "-c", FOOTERS, tmp_path / "x.parquet"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

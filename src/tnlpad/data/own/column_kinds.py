@@ -226,7 +226,7 @@ def embedding_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
     for row, value in enumerate(values):
         try:
             numbers = np.asarray(_parsed(value), dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             numbers = np.empty((0, 0))
         if numbers.ndim != 1:
             raise DataError(

@@ -230,7 +230,10 @@ def _to_float(value: Any) -> float:
             raise ValueError(value)
     if isinstance(value, (np.datetime64, np.timedelta64)):  # which NumPy converts to a count of nanoseconds
         raise TypeError(value)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # of whole numbers, where texts such as 1e400 are infinite
+        return math.inf if value > 0 else -math.inf
 
 
 def refuse_image_names(values: Any, name: str, where: Path) -> None:

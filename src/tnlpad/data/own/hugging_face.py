@@ -26,9 +26,14 @@ from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.selection import Encoded
 from tnlpad.data.own.tables import (
+    CELL_BYTES,
+    COPIES,
+    ROW_BYTES,
+    SMALLER_TABLE,
     arrow_columns,
     is_bytes,
     joined,
+    parquet_content,
     parquet_file,
     parquet_table,
     require_rows_fit,
@@ -38,6 +43,7 @@ from tnlpad.data.own.tables import (
 )
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
+from tnlpad.memory import require_memory
 
 DICTIONARY, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 MAX_JSON_BYTES = 1 << 26
@@ -267,9 +273,9 @@ def _tables(folder: Path) -> Iterator[tuple[Part | None, Any]]:
     else:
         files = _parquet_files(folder)
         several = len({_part_of(path) for path in files}) > 1
-        require_rows_fit([parquet_file(path).metadata for path in files], folder)
+        require_rows_fit(files, folder)
         for path in files:
-            yield _part_of(path) if several else None, parquet_table(path)
+            yield _part_of(path) if several else None, parquet_content(path)
 
 
 def _split_names(folder: Path) -> list[str]:
@@ -286,17 +292,26 @@ def _part_of(path: Path) -> Part:
 
 
 def _arrow_table(folder: Path) -> Any:
-    """Map the files that `state.json` lists into memory."""
+    """Map the files that `state.json` lists into memory; those that are compressed must fit into it."""
     import pyarrow as pa
 
     state = _json(folder / STATE)
     files = state.get("_data_files")
     names = [each.get("filename") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
-    tables = []
+    tables: list[Any] = []
+    rows, before = 0, pa.total_allocated_bytes()  # of memory; files that are mapped into it do not count
     for name in names:
         path = folder / _file_name(name, folder / STATE)
         with readable_as("Arrow", path), pa.memory_map(str(path)) as source:
-            tables.append(validated(pa.ipc.open_stream(source).read_all(), path))
+            reader = pa.ipc.open_stream(source)
+            batches = []
+            for batch in reader:
+                batches.append(batch)
+                rows += len(batch)
+                content = before + COPIES * (pa.total_allocated_bytes() - before)
+                needed = content + rows * (ROW_BYTES + CELL_BYTES * batch.num_columns)
+                require_memory(needed, f"{folder} has {rows:,} rows or more. It", SMALLER_TABLE)
+            tables.append(validated(pa.Table.from_batches(batches, reader.schema), path))
     if not tables:
         raise DataError(f"{folder / STATE} lists no files of data.")
     if (folder / "indices.arrow").exists() or state.get("_indices_data_files"):

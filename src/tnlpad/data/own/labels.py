@@ -11,6 +11,7 @@ from tnlpad.errors import DataError
 from tnlpad.types import Labels
 
 Label = str | int  # name of a class, or its index if class names are given
+MAX_DIGITS = 19  # of a whole number: more may not fit into 64 bits
 MIN_SAMPLES_TO_JUDGE = 10  # below that, many classes of one sample may be a coincidence
 NULL_TOKENS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}  # how programs write a missing value
 ONE_LABEL = "Labels are classes: give one text or whole number per sample."
@@ -65,7 +66,7 @@ def encoded(labels: Sequence[Label], class_names: tuple[str, ...] | None) -> tup
 
 def _order(name: str) -> tuple[bool, int, str]:
     number = name.removeprefix("-")
-    whole = number.isascii() and number.isdigit() and len(number) < 19
+    whole = number.isascii() and number.isdigit() and len(number) < MAX_DIGITS
     return (not whole, int(name) if whole else 0, name)
 
 
@@ -88,10 +89,12 @@ def as_number(text: str) -> int | float | None:
     if "_" in text:  # which Python allows within a number
         return None
     try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return number if math.isfinite(number := float(text)) else None
+        number = float(text)
     except ValueError:
         return None
+    if not math.isfinite(number):  # as whole numbers beyond 1e308 are
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return number

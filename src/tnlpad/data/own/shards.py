@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from tnlpad.data.own.dataset import Listing, ReadOptions
-from tnlpad.data.own.labels import Label
+from tnlpad.data.own.labels import MAX_DIGITS, Label
 from tnlpad.data.shards import ShardContents, open_shards, shard_files
 from tnlpad.errors import DataError
 
@@ -33,5 +33,5 @@ def _labels(folder: Path, texts: list[str]) -> list[Label | None]:
     """Return labels as whole numbers if all are, else as texts; None for a missing one."""
     if not any(texts):
         raise DataError(f"{folder}: no image has a label. Add a member with its class for each, such as 0001.cls.")
-    numbers = all(text.isascii() and text.isdigit() for text in texts if text)
+    numbers = all(text.isascii() and text.isdigit() and len(text) < MAX_DIGITS for text in texts if text)
     return [None if not text else int(text) if numbers else text for text in texts]

@@ -20,14 +20,22 @@ from tnlpad.data.files import readable, readable_as
 from tnlpad.data.own.columns import TextColumn, listed, require_different
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
-from tnlpad.memory import require_memory
+from tnlpad.memory import memory_limits, require_memory
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MAX_FIELD_CHARACTERS = 1 << 20
 MAX_WORKBOOK_BYTES = 1 << 31  # unpacked
+MAX_SHEET_ROWS = 1 << 20  # that the format has
 ROW_BYTES, CELL_BYTES = 200, 8  # of memory that a row of a table and each of its values take at least
+COPIES = 2  # of a value in memory: as it is read, and as it is used
+MAX_CELLS_IF_SPARSE, MAX_CELLS_PER_VALUE = 1 << 26, 1000  # of a larger table, for each value in it
+CHECKED_GROWTH = 1.1  # of a table until its size is checked again
+PART_AT_ONCE = 1 / 16  # of the memory, to measure texts in
+SMALLER_TABLE = "Use a part of it, or a machine with more memory."
+TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # of Parquet …
+REPEATING = {"PLAIN_DICTIONARY", "RLE_DICTIONARY", "DELTA_BYTE_ARRAY"}  # … and the encodings that store one text once
 Rows = Iterator[tuple[int, list[str]]]  # each with the number of its last line
 
 
@@ -48,7 +56,7 @@ def read_csv(path: Path) -> tuple[dict[str, list[str]], TextForm]:
             encoding = _encoding(path)
             with open(path, encoding=encoding, newline="") as file:
                 separator = _separator(file, path)
-                columns = _columns(_rows(file, separator), path, separator)
+                columns = _columns(_rows(file, separator, whole=True), path, separator)
                 return columns, TextForm(encoding=encoding, separator=separator)
     except UnicodeDecodeError as error:
         raise _not_text(path, encoding, f"{error.reason} at byte {error.start}") from error
@@ -79,14 +87,41 @@ def _separator(file: TextIO, path: Path) -> str:
     return "\t" if most == 1 else first  # a single column, whose fields may contain the others
 
 
-def _rows(file: TextIO, separator: str) -> Rows:
-    """Yield the rows from the start of the file, without empty lines and a first line `sep=;`."""
+def _rows(file: TextIO, separator: str, *, whole: bool = False) -> Rows:
+    """Yield the rows from the start of the file, without empty lines and a first line `sep=;`.
+
+    Args:
+        file: The file.
+        separator: What separates its fields.
+        whole: Whether to raise csv.Error where the quotes of a row of several lines do not match, since a quote that is
+            not closed swallows the rows after it.
+    """
     file.seek(0)
-    reader = csv.reader(file, delimiter=separator)
+    lines: list[str] = []  # of a row
+    reader = csv.reader(_noting(file, lines), delimiter=separator)
     for row in reader:
+        if whole and len(lines) > 1:
+            _require_closed(lines, separator, reader.line_num)
+        lines.clear()
         empty = not row or (len(row) == 1 and not row[0].strip())
         if not empty and not (reader.line_num == 1 and row[0].lower().startswith("sep=")):
             yield reader.line_num, row
+
+
+def _noting(file: TextIO, lines: list[str]) -> Iterator[str]:
+    """Yield the lines of a file, and add them to `lines`, the end of the file as an empty one."""
+    for line in file:
+        lines.append(line)
+        yield line
+    lines.append("")
+
+
+def _require_closed(lines: Sequence[str], separator: str, last: int) -> None:
+    try:
+        list(csv.reader(lines, delimiter=separator, strict=True))
+    except csv.Error as error:
+        first = last + 1 - sum(map(bool, lines))
+        raise csv.Error(f"quotes do not match in the row from line {first} on ({error})") from error
 
 
 def _header(rows: Rows) -> list[str]:
@@ -132,14 +167,29 @@ def read_jsonl(path: Path) -> dict[str, list[Any]]:
     """Return the columns of a file with a JSON object per line; a field that a line lacks is None."""
     lines: list[int] = []
     columns: dict[str, list[Any]] = {}
+    given, unchecked = 0, 0.0
     for number, record in json_records(path):
         _add_record(record, columns, lines)
         lines.append(number)
+        given += len(record)
+        if (cells := len(lines) * len(columns)) > unchecked:
+            _require_cells(cells, given, path, f"{len(lines):,} lines with {len(columns):,} different fields in all")
+            unchecked = CHECKED_GROWTH * cells
     if not columns:
         raise DataError(f'{path} is empty: each line must be a JSON object, such as {{"text": …, "label": …}}.')
     for values in columns.values():
         values += [None] * (len(lines) - len(values))
     return columns
+
+
+def _require_cells(cells: int, values: int, path: Path, reason: str) -> None:
+    """Raise DataError if so many cells do not fit into memory, or are too many for the values in them."""
+    if cells > max(MAX_CELLS_IF_SPARSE, MAX_CELLS_PER_VALUE * values):
+        raise DataError(
+            f"{path} has {reason}, and a value in fewer than one of {MAX_CELLS_PER_VALUE:,} cells. Put values of one "
+            "kind into the same column."
+        )
+    require_memory(COPIES * CELL_BYTES * cells, f"{path} has {reason}. It", SMALLER_TABLE)
 
 
 def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -194,13 +244,28 @@ def read_workbook(path: Path) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
         workbook = open_workbook(path, read_only=True)
         try:
             sheets = visible_sheets(workbook)
-            rows = list(sheets[0].iter_rows(values_only=True)) if sheets else []
+            rows = filled_rows(_sheet_rows(sheets[0], path)) if sheets else []
             names = [str(sheet.title) for sheet in sheets]
         finally:
             workbook.close()
     columns = _sheet_columns(rows, path)
     notes = (f"of the workbook, the sheet {names[0][:80]!r} is read, not {listed(names[1:])}.",) if names[1:] else ()
     return columns, notes
+
+
+def _sheet_rows(sheet: Any, path: Path) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a sheet up to the last cell that each has, whatever size the sheet claims."""
+    sheet.reset_dimensions()
+    cells, values, unchecked = 0, 0, 0.0
+    for line, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        if line > MAX_SHEET_ROWS:
+            raise DataError(f"{path} has more than {MAX_SHEET_ROWS:,} rows in a sheet. Save it as CSV.")
+        cells += len(row)
+        values += len(row) - row.count(None)
+        if cells > unchecked:
+            _require_cells(cells, values, path, f"{cells:,} cells in {line:,} rows")
+            unchecked = CHECKED_GROWTH * cells
+        yield row
 
 
 def open_workbook(path: Path, *, read_only: bool) -> Any:
@@ -229,8 +294,8 @@ def filled_rows(rows: Iterable[Sequence[Any]]) -> list[tuple[int, Sequence[Any]]
     return [(line, row) for line, row in enumerate(rows, 1) if any(map(_is_filled, row))]
 
 
-def _sheet_columns(rows: Sequence[Sequence[Any]], path: Path) -> dict[str, list[Any]]:
-    filled = filled_rows(rows)
+def _sheet_columns(filled: Sequence[tuple[int, Sequence[Any]]], path: Path) -> dict[str, list[Any]]:
+    """Return the columns of a sheet from its `filled_rows`."""
     if not filled:
         raise DataError(f"{path} is empty: the first row of its first sheet must name the columns.")
     (top, header), *content = filled
@@ -239,6 +304,8 @@ def _sheet_columns(rows: Sequence[Sequence[Any]], path: Path) -> dict[str, list[
     used = {place for _, row in content for place, value in enumerate(row) if _is_filled(value)}
     kept = [place for place, name in enumerate(names) if name or place in used]
     require_different([names[place] for place in kept], path)
+    values = sum(len(row) - row.count(None) for _, row in filled)
+    _require_cells(len(content) * len(kept), values, path, f"{len(content):,} rows and {len(kept):,} columns")
     lines = [line for line, _ in content]
     numbers = [line - top - 1 for line in lines]
     columns: dict[str, list[Any]] = {}
@@ -263,24 +330,78 @@ def parquet_file(path: Path) -> Any:
 
 
 def parquet_table(path: Path) -> Any:
-    """Read a Parquet file as an Arrow table."""
+    """Read a Parquet file as an Arrow table; raise DataError if it does not fit into memory."""
+    require_rows_fit([path], path)
+    return parquet_content(path)
+
+
+def parquet_content(path: Path) -> Any:
+    """Read a Parquet file, after `require_rows_fit`, as an Arrow table."""
     with readable_as("Parquet", path):
-        file = parquet_file(path)
-        require_rows_fit([file.metadata], path)
-        return validated(file.read(), path)
+        return validated(parquet_file(path).read(), path)
 
 
-def require_rows_fit(files: Sequence[Any], where: Path) -> None:
+def require_rows_fit(paths: Sequence[Path], where: Path) -> None:
     """Raise DataError if the rows of Parquet files, which may be packed a thousand times, do not fit into memory.
 
     Args:
-        files: Metadata of the files.
+        paths: The files.
         where: Their folder, or the only file.
     """
-    groups = (each.row_group(number) for each in files for number in range(each.num_row_groups))
-    content, rows = sum(group.total_byte_size for group in groups), sum(each.num_rows for each in files)
-    needed = content + sum(each.num_rows * (ROW_BYTES + CELL_BYTES * each.num_columns) for each in files)
-    require_memory(needed, f"{where} has {rows:,} rows. It", "Use a part of it, or a machine with more memory.")
+    rows, chunks = 0, []
+    for path in paths:
+        file = parquet_file(path)
+        rows += file.metadata.num_rows
+        for group in range(file.metadata.num_row_groups):
+            _require_readable(file, group, path)
+            chunks += _chunks(file.metadata, group)
+    what = f"{where} has {rows:,} rows. It"
+    needed = ROW_BYTES * rows + sum(CELL_BYTES * chunk.num_values + chunk.total_uncompressed_size for chunk in chunks)
+    require_memory(needed, what, SMALLER_TABLE)
+    repeating = [chunk for chunk in chunks if _repeats(chunk)]
+    limit = min(memory_limits(), default=needed)
+    if needed + sum(chunk.num_values * chunk.total_uncompressed_size for chunk in repeating) > limit:
+        needed -= sum(chunk.total_uncompressed_size for chunk in repeating)
+        for path in paths:
+            for size in _sizes_of_texts(path, int(PART_AT_ONCE * limit)):
+                needed += size
+                if needed > limit:
+                    require_memory(needed, what, SMALLER_TABLE)
+
+
+def _require_readable(file: Any, group: int, path: Path) -> None:
+    """Raise DataError if the descriptions of columns are damaged: pyarrow's `column` would end the process.
+
+    Reading a row goes through the same descriptions, and raises.
+    """
+    size = file.metadata.row_group(group).total_byte_size
+    require_memory(size, f"{path} has {size:,} bytes in a group of rows. It", SMALLER_TABLE)
+    with readable_as("Parquet", path):
+        next(file.iter_batches(1, row_groups=[group], use_threads=False), None)
+
+
+def _chunks(file: Any, group: int) -> list[Any]:
+    """Return the description of each column of a group of rows of a Parquet file."""
+    return [file.row_group(group).column(place) for place in range(file.num_columns)]
+
+
+def _repeats(chunk: Any) -> bool:
+    """Whether texts or bytes are encoded so that one which is stored once may be many values."""
+    return chunk.physical_type in TEXT_TYPES and not REPEATING.isdisjoint(chunk.encodings)
+
+
+def _sizes_of_texts(path: Path, most: int) -> Iterator[int]:
+    """Yield the bytes of texts that may repeat, a few rows after the other, which take at most that memory at once."""
+    with readable_as("Parquet", path):
+        file = parquet_file(path)
+        for group in range(file.metadata.num_row_groups):
+            found = [chunk for chunk in _chunks(file.metadata, group) if _repeats(chunk)]
+            largest = sum(chunk.total_uncompressed_size for chunk in found)  # of the texts of a row
+            names = [chunk.path_in_schema for chunk in found]
+            if names:
+                size = max(1, most // max(1, largest))
+                for batch in file.iter_batches(size, row_groups=[group], columns=names, use_threads=False):
+                    yield batch.nbytes
 
 
 def validated(table: Any, path: Path) -> Any:
