@@ -84,6 +84,27 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command(
         words=lambda folder: ["report", str(folder / "runs"), "--archive", str(folder / "archive")], data="digits"
     ),
+    "export": Command(
+        words=lambda folder: ["export", _run(folder), "--safetensors", "--out", str(folder / "network.safetensors")],
+        data="features",
+    ),
+    "noise": Command(
+        words=lambda folder: ["noise", "digits", "--noise", "instance:0.2", "--out", str(folder / "labels.npz")],
+        trained=False,
+    ),
+    "prepare": Command(
+        words=lambda folder: ["data", "prepare", str(samples.data_of(folder, "photos")), "--resize", "6"],
+        data="photos",
+        trained=False,
+    ),
+    "tune": Command(
+        words=lambda folder: [
+            *("tune", str(samples.data_of(folder, "features")), "--values", "0.5,1", "--seeds", "1", "--jobs", "1"),
+            *("--set", "epochs=2", "--out", str(folder / "runs")),
+        ],
+        data="features",
+        trained=False,
+    ),
     "suspects, started": Command(words=_suspects, data="features", started=True),
     "reproduce, started": Command(
         words=lambda folder: [

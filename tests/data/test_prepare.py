@@ -98,7 +98,9 @@ def test_a_kill_leaves_complete_parts_and_the_same_call_continues(folder, names,
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
     assert not list((tmp_path / "killed").glob("*.tmp"))
     assert [(done, total) for _, done, total in reporter.steps] == [(18, 20), (20, 20)]
+    (tmp_path / "killed" / "begun.json").write_text("{}")  # as if killed just before it is removed
     assert prepare(names, Files(folder, names), tmp_path / "killed").found == IMAGES
+    assert content(tmp_path / "killed") == content(tmp_path / "whole")
 
 
 def test_the_disk_is_looked_at_before_anything_is_decoded(folder, names, tmp_path, monkeypatch):

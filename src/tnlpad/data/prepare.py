@@ -92,6 +92,7 @@ def prepare_images(
         if (folder / MANIFEST).exists():
             manifest = read_manifest(folder)
             _require_same(folder, {name: getattr(manifest, name) for name in facts}, facts)
+            (folder / BEGUN).unlink(missing_ok=True)  # a kill may have come just before
             return Prepared(folder=folder, manifest=manifest, found=manifest.images)
         _begin(folder, listed, facts)
         writer = _Writer(store, folder, resize, len(names), reporter)
