@@ -5,13 +5,15 @@ Per element it reads g, σ, γ, the anchor and two momenta and writes σ, γ, w 
 second, tiny kernel adds them in a fixed order, so a run is bit-for-bit repeatable. Learning rate, β1 and β2 are read
 from device memory, so a captured step follows them when they change.
 
-Each parameter group is one launch. The addresses of its tensors are in a table on the device. Gradients, which torch
-may allocate elsewhere at every step, have a table of their own, rewritten when they move. Of sharded weights it updates
+Weights of one parameter group and one dtype are one launch: a kernel for several dtypes would need more registers, so
+that fewer blocks run at once. The addresses of all tensors are in a table on the device. Gradients, which torch may
+allocate elsewhere at every step, have a table of their own, rewritten when they move. Of sharded weights it updates
 this rank's pieces; the norms' partial sums are then added over ranks.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 import triton
@@ -49,50 +51,20 @@ def _write(pointers, values, inside, FULL: tl.constexpr):  # type: ignore[no-unt
 
 
 @triton.jit
-def _read_weight(  # type: ignore[no-untyped-def]
-    addresses, index, offsets, inside, narrow,
-    TYPE: tl.constexpr, MIXED: tl.constexpr, ALIGNED: tl.constexpr, FULL: tl.constexpr,
-):  # fmt: skip
-    if MIXED:
-        if narrow:
-            value = _read(_pointer(addresses, index, TYPE, ALIGNED) + offsets, inside, FULL).to(tl.float32)
-        else:
-            value = _read(_pointer(addresses, index, tl.float32, ALIGNED) + offsets, inside, FULL)
-    else:
-        value = _read(_pointer(addresses, index, TYPE, ALIGNED) + offsets, inside, FULL).to(tl.float32)
-    return value
-
-
-@triton.jit
-def _write_weight(  # type: ignore[no-untyped-def]
-    addresses, index, offsets, value, inside, narrow,
-    TYPE: tl.constexpr, MIXED: tl.constexpr, ALIGNED: tl.constexpr, FULL: tl.constexpr,
-):  # fmt: skip
-    if MIXED:
-        if narrow:
-            _write(_pointer(addresses, index, TYPE, ALIGNED) + offsets, value.to(TYPE), inside, FULL)
-        else:
-            _write(_pointer(addresses, index, tl.float32, ALIGNED) + offsets, value, inside, FULL)
-    else:
-        _write(_pointer(addresses, index, TYPE, ALIGNED) + offsets, value.to(TYPE), inside, FULL)
-
-
-@triton.jit
 def _update(  # type: ignore[no-untyped-def]
-    addresses, gradients, block_tensor, block_start, sizes, narrow_tensors, sums, partials,
-    beta, lr, first_block, momentum, weight_decay, gamma_lr_scale, weights_like,
-    UPDATE: tl.constexpr, MIXED: tl.constexpr, MOMENTUM: tl.constexpr, NESTEROV: tl.constexpr, MAXIMIZE: tl.constexpr,
+    addresses, gradients, block_tensor, block_start, sizes, sums, partials,
+    beta, lr, first, momentum, weight_decay, gamma_lr_scale, weights_like,
+    UPDATE: tl.constexpr, MOMENTUM: tl.constexpr, NESTEROV: tl.constexpr, MAXIMIZE: tl.constexpr,
     GLOBAL: tl.constexpr, ALIGNED: tl.constexpr, TENSORS: tl.constexpr, TENSORS_PADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    block = first_block + tl.program_id(0)
+    block = first + tl.program_id(0)
     tensor = tl.load(block_tensor + block)
     size = tl.load(sizes + tensor)
     start = tl.multiple_of(tl.load(block_start + block), BLOCK)
     offsets = start + tl.arange(0, BLOCK)
     row = tensor * 6
     weight_type: tl.constexpr = weights_like.dtype.element_ty
-    narrow = tl.load(narrow_tensors + tensor) != 0
     if GLOBAL:
         every = tl.arange(0, TENSORS_PADDED)
         drift_squared = tl.sum(tl.load(sums + 2 * every, mask=every < TENSORS, other=0.0))
@@ -116,7 +88,7 @@ def _update(  # type: ignore[no-untyped-def]
             anchor = _read(_pointer(addresses, row + 2, tl.float32, ALIGNED) + offsets, inside, FULL)
 
             if UPDATE:
-                g = _read_weight(gradients, tensor, offsets, inside, narrow, weight_type, MIXED, ALIGNED, FULL)
+                g = _read(_pointer(gradients, tensor, weight_type, ALIGNED) + offsets, inside, FULL).to(tl.float32)
                 if MAXIMIZE:
                     g = -g
                 sigma_step = g + sigma_pull * (sigma - anchor) + weight_decay * sigma
@@ -134,8 +106,8 @@ def _update(  # type: ignore[no-untyped-def]
                 gamma = gamma - rate * gamma_lr_scale * gamma_step
                 _write(sigma_at, sigma, inside, FULL)
                 _write(gamma_at, gamma, inside, FULL)
-                w = sigma + gamma
-                _write_weight(addresses, row + 5, offsets, w, inside, narrow, weight_type, MIXED, ALIGNED, FULL)
+                weight_at = _pointer(addresses, row + 5, weight_type, ALIGNED) + offsets
+                _write(weight_at, (sigma + gamma).to(weight_type), inside, FULL)
 
             drift = sigma - anchor
             tl.store(partials + 2 * block, tl.sum(drift * drift))
@@ -143,9 +115,9 @@ def _update(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _add_up(partials, first_block, sums, CHUNK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _add_up(partials, first_block, end_block, sums, CHUNK: tl.constexpr):  # type: ignore[no-untyped-def]
     tensor = tl.program_id(0)
-    end = tl.load(first_block + tensor + 1)
+    end = tl.load(end_block + tensor)
     drift = tl.zeros((CHUNK,), tl.float32)
     gamma = tl.zeros((CHUNK,), tl.float32)
     for start in range(tl.load(first_block + tensor), end, CHUNK):
@@ -161,8 +133,7 @@ def fits(all_parts: Sequence[Parts]) -> bool:
     weights = [weight for parts in all_parts for weight in parts.weights]
     sigmas = [sigma for parts in all_parts for sigma in parts.sigma]
     return (
-        len({weight.dtype for weight in weights} - {torch.float32}) <= 1
-        and all(same_sharding(weight, weights[0]) for weight in weights)
+        all(same_sharding(weight, weights[0]) for weight in weights)
         and all(sigma.dtype == torch.float32 for sigma in sigmas)
         and all(s.stride() == w.stride() for s, w in zip(pieces(sigmas), pieces(weights), strict=True) if w.numel())
         and _options_fit(all_parts)
@@ -172,6 +143,15 @@ def fits(all_parts: Sequence[Parts]) -> bool:
 def _options_fit(all_parts: Sequence[Parts]) -> bool:
     groups = [parts.group for parts in all_parts]
     return not any(group["dampening"] or isinstance(group["weight_decay"], Tensor) for group in groups)
+
+
+class Launch(NamedTuple):
+    """A range of blocks, and one of the weights in them, which have one group and one dtype."""
+
+    group: int
+    weight: Tensor
+    first: int
+    end: int
 
 
 class FusedSGD:
@@ -186,26 +166,32 @@ class FusedSGD:
         self.whole = [w for parts in all_parts for w in parts.weights]
         self.weights = pieces(self.whole)
         self.sharded = is_sharded(self.whole[0])
-        narrow = [weight.dtype != torch.float32 for weight in self.weights]
-        self.mixed = len(set(narrow)) == 2
-        self.weights_like = min(self.weights, key=lambda weight: weight.element_size())  # of the narrower dtype
         device = self.weights[0].device
         sizes = [w.numel() for w in self.weights]
         blocks = [-(-size // BLOCK) for size in sizes]
-        tensor_of_block = [t for t, count in enumerate(blocks) for _ in range(count)]
-        start_of_block = [k * BLOCK for count in blocks for k in range(count)]
-        first_block = [0, *accumulate(blocks)]
-        self.sizes = torch.tensor(sizes, dtype=torch.int32, device=device)
-        self.narrow = torch.tensor(narrow, dtype=torch.int32, device=device)
-        self.block_tensor = torch.tensor(tensor_of_block, dtype=torch.int32, device=device)
-        self.block_start = torch.tensor(start_of_block, dtype=torch.int32, device=device)
-        self.first_block = torch.tensor(first_block, dtype=torch.int32, device=device)
-        self.partials = torch.zeros(len(tensor_of_block), 2, device=device)
+        launches: dict[tuple[int, torch.dtype], list[int]] = {}  # tensors by group and dtype
+        groups = [index for index, parts in enumerate(all_parts) for _ in parts.weights]
+        for tensor, (index, weight) in enumerate(zip(groups, self.weights, strict=True)):
+            launches.setdefault((index, weight.dtype), []).append(tensor)
+        order = [tensor for tensors in launches.values() for tensor in tensors]  # of the tensors' blocks
+        ends = dict(zip(order, accumulate(blocks[tensor] for tensor in order), strict=True))
+        end_block = [ends[tensor] for tensor in range(len(sizes))]
+        first_block = [end - count for end, count in zip(end_block, blocks, strict=True)]
+        self.launches = [
+            Launch(index, self.weights[tensors[0]], first_block[tensors[0]], end_block[tensors[-1]])
+            for (index, _), tensors in launches.items()
+        ]
+
+        def table(values: Sequence[int]) -> Tensor:
+            return torch.tensor(values, dtype=torch.int32, device=device)
+
+        self.sizes, self.first_block, self.end_block = table(sizes), table(first_block), table(end_block)
+        self.block_tensor = table([tensor for tensor in order for _ in range(blocks[tensor])])
+        self.block_start = table([block * BLOCK for tensor in order for block in range(blocks[tensor])])
+        self.partials = torch.zeros(sum(blocks), 2, device=device)
         self.sums = torch.zeros(len(sizes), 2, device=device)
         self.lr = [torch.zeros((), device=device) for _ in all_parts]
         self.lr_written = [float("nan")] * len(all_parts)
-        edges = [0, *accumulate(len(parts.weights) for parts in all_parts)]
-        self.spans = [(first_block[a], first_block[b]) for a, b in pairwise(edges)]
         rows = [row for parts in all_parts for row in zip(*self._tensors(parts), strict=True)]
         self.aligned = all(tensor.data_ptr() % 16 == 0 for row in rows for tensor in row)
         self.addresses = torch.tensor([[t.data_ptr() for t in row] for row in rows], dtype=torch.int64, device=device)
@@ -235,8 +221,8 @@ class FusedSGD:
         if len(gradients) < len(self.weights) or not _options_fit(self.all_parts):
             return False
         self._locate(gradients)
-        for index in range(len(self.all_parts)):
-            self._launch(index, beta, update=True)
+        for launch in self.launches:
+            self._launch(launch, beta, update=True)
         self._add_up()
         torch.autograd.graph.increment_version(self.weights)
         self.base.step()  # there, only the ordinary parameters have a gradient
@@ -255,33 +241,30 @@ class FusedSGD:
 
     def measure(self) -> None:
         """Compute the norms again."""
-        for index in range(len(self.all_parts)):
-            self._launch(index, self.sums, update=False)
+        for launch in self.launches:
+            self._launch(launch, self.sums, update=False)
         self._add_up()
 
-    def _launch(self, index: int, beta: Tensor, update: bool) -> None:
-        group = self.all_parts[index].group
-        first, last = self.spans[index]
-        if first == last:  # other ranks hold all of the group
+    def _launch(self, launch: Launch, beta: Tensor, update: bool) -> None:
+        group = self.all_parts[launch.group].group
+        if launch.first == launch.end:  # other ranks hold all of these weights
             return
-        _update[(last - first,)](
+        _update[(launch.end - launch.first,)](
             self.addresses,
             self.gradients,
             self.block_tensor,
             self.block_start,
             self.sizes,
-            self.narrow,
             self.sums,
             self.partials,
             beta,
-            self._learning_rate(index),
-            first,
+            self._learning_rate(launch.group),
+            launch.first,
             float(group["momentum"]),
             float(group["weight_decay"]),
             float(group["gamma_lr_scale"]),
-            self.weights_like,
+            launch.weight,
             UPDATE=update,
-            MIXED=self.mixed,
             MOMENTUM=group["momentum"] != 0,
             NESTEROV=bool(group["nesterov"]),
             MAXIMIZE=bool(group["maximize"]),
@@ -294,7 +277,8 @@ class FusedSGD:
         )
 
     def _add_up(self) -> None:
-        _add_up[(len(self.weights),)](self.partials, self.first_block, self.sums, CHUNK=1024, num_warps=4)
+        tables = self.first_block, self.end_block
+        _add_up[(len(self.weights),)](self.partials, *tables, self.sums, CHUNK=1024, num_warps=4)
         if self.sharded:
             self.sums.copy_(sum_over_ranks(self.sums, self.whole[0]))
 
