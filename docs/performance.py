@@ -114,6 +114,7 @@ hurry (a screen in a frame). At 60 frames per second, a frame takes 16.7 ms.
 """
 
 
+STEP = "optimizer_step"  # benchmark of the update alone
 PATIENCE = 30
 STOPS_LIKE = {"fashion_mnist": "mnist", "cifar100": "cifar10"}
 SHOWN = {  # key in a record: name on the page
@@ -127,7 +128,7 @@ SHOWN = {  # key in a record: name on the page
 def page() -> str:
     """Return the whole document."""
     sections = (
-        (HEAD, "optimizer_step", each(step_section)),
+        (HEAD, STEP, each(step_section)),
         (METHODS_HEAD, "methods", each(methods_section)),
         (SEMI_SUPERVISED_HEAD, "semi_supervised", each(semi_supervised_section)),
         (TRAINING_HEAD, "training", each(training_section)),
@@ -250,7 +251,29 @@ def networks_section(record: dict) -> str:
     measured = dict.fromkeys(
         f"- {versions(each)}; {each['turns']} turns. `{each['command']}`\n" for each in record["networks"].values()
     )
-    return f"\n### {record['machine']}\n\n{''.join(measured)}\n{table(headings, rows)}"
+    return f"\n### {record['machine']}\n\n{''.join(measured)}\n{table(headings, rows)}{lowest_packed(record)}"
+
+
+def lowest_packed(record: dict) -> str:
+    """Return what limits the network that uses least of the GPU when packed, if its update was measured."""
+    updates = {(each["machine"], each["network"]): each["update_ms"]["decomposition"] for each in records(STEP)}
+    best = [
+        (found, max(found["packed"], key=lambda way: way["share_of_saturated"]))
+        for found in record["networks"].values()
+        if found["packed"]
+    ]
+    lowest, way = min(best, key=lambda each: each[1]["share_of_saturated"], default=({"network": ""}, {}))
+    update = updates.get((record["machine"], lowest["network"]))
+    if update is None:
+        return ""
+    steps = way["images_per_second"] / lowest["batch"]
+    what = f"{lowest['network']}, {lowest['side']} px, batch {lowest['batch']}"
+    limit = (
+        f"What binds the lowest when packed, {what}: its {way['runs']} runs take {steps:,.0f} steps per second. Each "
+        f"updates all weights, which takes {update:.3f} ms of the whole GPU (see Training step). That is "
+        f"{steps * update / 1000:.0%} of the time, however small the batch."
+    )
+    return f"\n{textwrap.fill(limit, 120)}\n"
 
 
 def packed_sections(found: list[dict]) -> str:
