@@ -39,7 +39,8 @@ from tnlpad.data.storage import FileImages
 from tnlpad.data.stream import StreamLoader, decode
 from tnlpad.ranks import group
 from tnlpad.rng import numpy_stream, torch_stream
-from tnlpad.runs.config import available_cores, configure
+from tnlpad.runs.config import configure
+from tnlpad.runs.devices import available_cores
 from tnlpad.runs.run import run
 from tnlpad.types import ImageFiles
 

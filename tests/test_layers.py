@@ -47,7 +47,8 @@ ALLOWED: dict[str, set[str]] = {
     "review": SHARED | {"records", "data", "features", "suspects"},
     "report": {"records", "paper", "atomic_files", "spreadsheets"},
     "integrations": {"core", "records", "training", "runs", "suspects"},
-    "fitting": SHARED | {"progress", "records", "data", "features", "runs", "suspects", "networks", "training"},
+    "result": SHARED | {"records", "data", "runs", "suspects"},
+    "fitting": SHARED | {"progress", "data", "features", "runs", "suspects", "result"},
     "cli": PARTS
     | {"progress", "runs", "grid", "paper_figures", "suspects", "review", "report", "integrations", "interrupts"},
     "interrupts": set(),

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tnlpad.core.decomposition import Decomposition as Decomposition
     from tnlpad.core.split import parameter_groups as parameter_groups
     from tnlpad.errors import DataError as DataError
-    from tnlpad.fitting import Result as Result
     from tnlpad.fitting import fit as fit
-    from tnlpad.fitting import load as load
+    from tnlpad.result import Result as Result
+    from tnlpad.result import load as load
     from tnlpad.suspects.from_probabilities import find_suspects as find_suspects
 
 __version__ = "0.5.0"
@@ -23,10 +23,10 @@ __version__ = "0.5.0"
 _HOME = {
     "DataError": "tnlpad.errors",
     "Decomposition": "tnlpad.core.decomposition",
-    "Result": "tnlpad.fitting",
+    "Result": "tnlpad.result",
     "find_suspects": "tnlpad.suspects.from_probabilities",
     "fit": "tnlpad.fitting",
-    "load": "tnlpad.fitting",
+    "load": "tnlpad.result",
     "parameter_groups": "tnlpad.core.split",
     "reestimated_batchnorm": "tnlpad.core.batchnorm",
 }

@@ -11,7 +11,7 @@ from tnlpad.grid import demo
 def run(monkeypatch):
     """The command with runs of two epochs, in one process."""
     monkeypatch.setattr(demo, "SETTINGS", {name: {**own, "epochs": 2} for name, own in demo.SETTINGS.items()})
-    monkeypatch.setattr("tnlpad.runs.config.available_cores", lambda: 1)
+    monkeypatch.setattr("tnlpad.runs.devices.available_cores", lambda: 1)
 
     def invoke(*arguments):
         return CliRunner().invoke(app, ["demo", *map(str, arguments)])

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from tests.time_limit import time_limit
 from tnlpad.grid.executors import execute
-from tnlpad.runs.config import available_cores
+from tnlpad.runs.devices import available_cores
 
 HERE_AND_THERE = pytest.mark.parametrize("workers", [0, 2])
 

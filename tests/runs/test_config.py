@@ -14,18 +14,10 @@ from tnlpad.data.catalogue import CATALOGUE
 from tnlpad.data.own import DataShape
 from tnlpad.errors import NoiseDataError
 from tnlpad.methods import METHODS
-from tnlpad.runs.config import (
-    RULES,
-    RunConfig,
-    check_noise_file,
-    command,
-    configure,
-    departures,
-    from_json,
-    unused_gpu,
-    with_settings,
-)
+from tnlpad.runs.config import RunConfig, check_noise_file, command, configure, departures, from_json, with_settings
+from tnlpad.runs.devices import unused_gpu
 from tnlpad.runs.recipes import DATASET_DEFAULTS, NEEDS_NOISE_RATE
+from tnlpad.runs.rules import RULES
 
 TEXTS = DataShape(
     fingerprint="0" * 64, kind="text", samples=99, validation=0, test=0, classes=2, channels=1, height=1, width=1
@@ -710,7 +702,7 @@ def test_the_paper_runs_every_method_on_human_labels_too(method):
 
 
 def test_a_gpu_that_is_not_used_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("tnlpad.runs.config.NVIDIA_DRIVER", str(tmp_path / "driver"))
+    monkeypatch.setattr("tnlpad.runs.devices.NVIDIA_DRIVER", str(tmp_path / "driver"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert unused_gpu("cpu") is None
     (tmp_path / "driver").touch()

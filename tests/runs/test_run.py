@@ -29,7 +29,8 @@ from tnlpad.records.scores import read_scores
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.rng import torch_stream
 from tnlpad.runs import run as module
-from tnlpad.runs.config import available_cores, command, configure
+from tnlpad.runs.config import command, configure
+from tnlpad.runs.devices import available_cores
 from tnlpad.runs.run import compiling, run
 from tnlpad.training.loop import Diverged, Schedule
 from tnlpad.training.measure import evaluate

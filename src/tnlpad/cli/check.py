@@ -121,7 +121,8 @@ def _plan(own: "OwnDataset", memory: int) -> tuple["RunConfig | None", "AnyBackb
     """Return the configuration that `tnlpad train` would use and its backbone, or why it would fail."""
     from tnlpad.errors import DataError
     from tnlpad.runs.choose_backbone import choose_backbone
-    from tnlpad.runs.config import configure, device_named
+    from tnlpad.runs.config import configure
+    from tnlpad.runs.devices import device_named
     from tnlpad.runs.memory import fitting_settings
     from tnlpad.runs.own_data import trainable_parts
 
@@ -137,7 +138,7 @@ def _plan(own: "OwnDataset", memory: int) -> tuple["RunConfig | None", "AnyBackb
 
 def _seconds(config: "RunConfig", own: "OwnDataset", backbone: "AnyBackbone | None", quiet: bool) -> float | None:
     """Return about how long `tnlpad train` takes."""
-    from tnlpad.runs.config import device_named
+    from tnlpad.runs.devices import device_named
     from tnlpad.runs.trial import estimated_seconds
 
     say("Training on a few samples to estimate the time.", quiet)
@@ -280,7 +281,7 @@ def _training_line(config: "RunConfig", own: "OwnDataset") -> str:
 
 
 def _time_line(config: "RunConfig", seconds: float) -> str:
-    from tnlpad.runs.config import device_named
+    from tnlpad.runs.devices import device_named
 
     parts = "computing the features and training" if config.backbone is not None else "training"
     return (

@@ -33,7 +33,7 @@ def demo(
     from tnlpad.grid.demo import DemoFailed, demo_record, demo_runs, run_demo
     from tnlpad.grid.grid import DiskFull
     from tnlpad.report.page import demo_page
-    from tnlpad.runs.config import available_cores
+    from tnlpad.runs.devices import available_cores
 
     runs = demo_runs(range(1, seeds + 1))
     workers = min(MAX_WORKERS, available_cores())

@@ -199,7 +199,7 @@ def everyday_settings(texts: Iterable[str], everyday: Mapping[str, float | None]
 
 def checked_device(name: str) -> str:
     """Return the name of a device that this machine has; exit with code 2 if it does not."""
-    from tnlpad.runs.config import device_named
+    from tnlpad.runs.devices import device_named
 
     try:
         return device_named(name)
@@ -242,7 +242,7 @@ def where_to_run(
     quiet: bool,
 ) -> Where:
     """Combine the options that say where runs are executed; exit with code 2 if they contradict each other."""
-    from tnlpad.runs.config import available_cores
+    from tnlpad.runs.devices import available_cores
 
     if executor == "local" and (address is not None or send_back):
         option = "--send-back" if send_back else "--address"

@@ -144,7 +144,7 @@ def what_is_left(seen: "Sequence[PlannedStatus]", where: Where, explain: bool = 
     """Describe how many runs are left, how long they take, and, to `explain` it, how that was estimated."""
     from tnlpad.cli.progress import duration, machine_time
     from tnlpad.grid.estimate import decodes, step_times
-    from tnlpad.runs.config import available_cores
+    from tnlpad.runs.devices import available_cores
 
     left = [each for each in seen if each.state != "done"]
     if not left:

@@ -172,7 +172,7 @@ def train(
     first = launched_rank() == 0  # of several processes, rank 0 shows and writes everything
     quiet = quiet or not first
     from tnlpad.runs.begun import as_begun
-    from tnlpad.runs.config import unused_gpu
+    from tnlpad.runs.devices import unused_gpu
     from tnlpad.runs.memory import image_memory
     from tnlpad.runs.recipes import scoring_interval
     from tnlpad.runs.run import run, run_folder

@@ -20,7 +20,8 @@ from typing import Any, Literal
 
 from tnlpad.data.catalogue import find
 from tnlpad.records.store import RecordError, find_runs
-from tnlpad.runs.config import RunConfig, available_cores
+from tnlpad.runs.config import RunConfig
+from tnlpad.runs.devices import available_cores
 from tnlpad.runs.prepare import MEMORISATION_SAMPLES
 
 SIMILAR_BY = ("dataset", "network", "method", "batch_size", "batches_per_epoch", "precision", "compiled")

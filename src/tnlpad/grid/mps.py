@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tnlpad.runs.config import RunConfig, available_cores
+from tnlpad.runs.config import RunConfig
+from tnlpad.runs.devices import available_cores
 
 CONTROL = "nvidia-cuda-mps-control"
 COMMAND_TIMEOUT_SECONDS = 30

@@ -8,8 +8,8 @@ from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone, resolve_backbone
 from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.networks.pretrained import name_with_hash
-from tnlpad.runs.config import FEATURE_NETWORKS
 from tnlpad.runs.recipes import finetune_images
+from tnlpad.runs.rules import FEATURE_NETWORKS
 
 AnyBackbone = Backbone | TextBackbone
 

@@ -11,7 +11,8 @@ from tnlpad.data.augment import Augmentation, Augmenter, draw
 from tnlpad.data.catalogue import Normalisation
 from tnlpad.data.stream import StreamImages
 from tnlpad.ranks import group
-from tnlpad.runs.config import RunConfig, available_cores
+from tnlpad.runs.config import RunConfig
+from tnlpad.runs.devices import available_cores
 from tnlpad.training.engine import Captured, compiled_if
 from tnlpad.training.measure import outputs
 from tnlpad.types import ImageFiles, ImagesAt

@@ -33,7 +33,8 @@ from tnlpad.noise import make_noisy_labels, parse_noise
 from tnlpad.ranks import group
 from tnlpad.ranks.batchnorm import share_statistics
 from tnlpad.rng import global_torch_stream, numpy_stream, torch_stream
-from tnlpad.runs.config import RunConfig, available_cores, check_noise_file
+from tnlpad.runs.config import RunConfig, check_noise_file
+from tnlpad.runs.devices import available_cores
 from tnlpad.runs.folds import CrossFitted, held_out_rows
 from tnlpad.runs.images import (
     Images,

@@ -33,7 +33,8 @@ from tnlpad.records.store import RecordError, RunFolder, find_hash
 from tnlpad.records.summaries import finished_summary
 from tnlpad.rng import global_torch_stream, torch_stream
 from tnlpad.runs.choose_backbone import AnyBackbone
-from tnlpad.runs.config import RunConfig, available_cores, command, departures
+from tnlpad.runs.config import RunConfig, command, departures
+from tnlpad.runs.devices import available_cores
 from tnlpad.runs.own_data import prepare_own_data
 from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
 from tnlpad.runs.saved_samples import save_location, save_samples
