@@ -221,6 +221,26 @@ def test_images_become_links_or_copies_in_the_folders_of_their_classes(tmp_path)
     assert copied["train/dog/0-2.png"].read_bytes() == (data / "train/cat/0.png").read_bytes()
 
 
+@pytest.mark.parametrize("label", ["é" * 128, "a/b", "..", ".hidden"])
+def test_labels_that_cannot_be_folders_are_refused(tmp_path, label):
+    run = trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    (tmp_path / "review.csv").write_text(f"id,label\ncat/0.png,{label}\n")
+    words = ("--out", tmp_path / "out", "--confidence", 1, "--review", tmp_path / "review.csv")
+    result = asked("clean", run, *words)
+    assert (result.exit_code, "--out FILE.csv" in result.stderr) == (3, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_number_makes_no_name_too_long(tmp_path):
+    data, long = own_data(tmp_path, "folder"), "é" * 125 + "a.png"  # 255 bytes
+    for place, name in enumerate(("cat", "dog")):
+        save(data / name / long, picture(place + 50))
+    run = trained(data, tmp_path / "runs")
+    (tmp_path / "review.csv").write_text(f"id,label\ncat/{long},dog\n")
+    document("clean", run, "--out", tmp_path / "out", "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert {path.name for path in (tmp_path / "out" / "dog").glob("é*")} == {long, "é" * 124 + "-2.png"}
+
+
 def test_images_are_copied_where_links_are_impossible(tmp_path, monkeypatch):
     def refuse(*paths, **options):
         raise OSError(18, "Invalid cross-device link")

@@ -11,6 +11,7 @@ from tnlpad.suspects.clean import Cleaned
 from tnlpad.suspects.cleaned_rows import NewIds, Source
 
 Files = Literal["link", "copy"]
+LONGEST_NAME = 255  # bytes, on all usual file systems
 
 
 def write_image_folder(folder: Path, source: Source, kept: Sequence[Cleaned], files: Files) -> NewIds:
@@ -44,15 +45,23 @@ def _targets(kept: Sequence[Cleaned], *, has_parts: bool) -> dict[str, str]:
         path = _path(sample, sample.label, has_parts)
         number, free = 2, path
         while str(free).casefold() in taken:  # some file systems ignore case
-            free, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+            free, number = _numbered(path, number), number + 1
         taken.add(str(free).casefold())
         found[sample.id] = str(free)
     return found
 
 
+def _numbered(path: PurePosixPath, number: int) -> PurePosixPath:
+    """Return the path with a number behind its stem, which is shortened if the name would be too long."""
+    end = f"-{number}{path.suffix}"
+    stem = os.fsencode(path.stem)[: LONGEST_NAME - len(os.fsencode(end))].decode(errors="ignore")
+    return path.with_name(stem + end)
+
+
 def _path(sample: Cleaned, label: str, has_parts: bool) -> PurePosixPath:
     """Return the path of an image with its folder of the class replaced."""
-    if label in ("", ".", "..") or label.startswith(".") or any(each in label for each in "/\\\0"):
+    unusable = not label or label.startswith(".") or any(each in label for each in "/\\\0")
+    if unusable or len(os.fsencode(label)) > LONGEST_NAME:
         raise DataError(
             f"the label {label[:80]!r} of {sample.id[:80]!r} cannot be the name of a folder. Choose another name for "
             "the class, or write a table of paths with --out FILE.csv."
