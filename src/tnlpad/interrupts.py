@@ -1,23 +1,29 @@
 """Ctrl-C: while the command is loaded or ends, exit with code 130 and one line, since there is nothing to clean up.
 
 While a verb runs, Ctrl-C raises KeyboardInterrupt. Libraries written in C may lose it and fail with an error of their
-own, so `was_interrupted` says whether there was one.
+own, so `was_interrupted` says whether there was one. Some abort the process if it comes while they are imported, so it
+waits until the import is over.
 
 It is imported before anything else, and imports little itself: until then, Ctrl-C prints a traceback.
 """
 
+import _thread
 import atexit
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import NoReturn
 
 INTERRUPTED = 130
+IMPORT = ("<frozen importlib._bootstrap>", "_find_and_load")  # file and name of the function that imports a module
+SECONDS_BETWEEN_TRIES = 0.02  # while a module is imported
 _received: list[int] = []
 
 
@@ -55,19 +61,40 @@ def was_interrupted() -> bool:
     return bool(_received)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    _received.append(number)
-    raise KeyboardInterrupt
-
-
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C raise KeyboardInterrupt within the block if it would end the process otherwise."""
     leaving = signal.getsignal(signal.SIGINT) is leave
+    before = _imports(sys._getframe())
+
+    def interrupt(number: int, frame: "FrameType | None") -> None:
+        if _imports(frame) > before:
+            _thread.start_new_thread(_send_again, (number, _thread.get_ident()))
+            return
+        _received.append(number)
+        raise KeyboardInterrupt
+
     try:
         if leaving:
-            signal.signal(signal.SIGINT, _interrupt)
+            signal.signal(signal.SIGINT, interrupt)
         yield
     finally:
         if leaving:
             signal.signal(signal.SIGINT, leave)
+
+
+def _imports(frame: "FrameType | None") -> int:
+    """Return how many modules are being imported by a frame and its callers."""
+    count = 0
+    while frame is not None:
+        count += (frame.f_code.co_filename, frame.f_code.co_name) == IMPORT
+        frame = frame.f_back
+    return count
+
+
+def _send_again(number: int, thread: int) -> None:
+    time.sleep(SECONDS_BETWEEN_TRIES)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(thread, number)
+    else:  # Windows, where a sleeping thread notices it later
+        _thread.interrupt_main()

@@ -88,6 +88,9 @@ def interrupted(folder, code):
         "def lost(*_):\n try: stop()\n except KeyboardInterrupt: pass\n raise ValueError('of a library')\n"
         "tnlpad.records.store.find_runs = lost",
         "tnlpad.records.store.find_runs = lambda *_: exec('stop()', {'stop': stop})",
+        "open('slow.py', 'w').write('import os\\ntry: stop()\\nexcept KeyboardInterrupt: os.abort()')\n"
+        "import builtins; builtins.stop = stop; import time\n"
+        "tnlpad.records.store.find_runs = lambda *_: __import__('slow') and time.sleep(30)",
         "import atexit; tnlpad.records.store.find_runs = lambda *_: atexit.register(stop) and []",
     ],
     ids=[
@@ -96,6 +99,7 @@ def interrupted(folder, code):
         "while a verb runs",
         "lost in a library",
         "in compiled text",
+        "while a verb imports a library",
         "while it ends",
     ],
 )
