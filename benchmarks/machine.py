@@ -62,7 +62,8 @@ def machine(device: str) -> str:
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
-    return f"{name}, {torch.get_num_threads()} threads"
+    count = torch.get_num_threads()
+    return f"{name}, {count} thread{'s' * (count != 1)}"
 
 
 def versions() -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import mean
 
 from tnlpad.cli.report import datasets_table
+from tnlpad.paper.cells import TABLES
 from tnlpad.records.archive import FinishedRecord, Problem, finished_records
 from tnlpad.records.store import RecordError
 from tnlpad.report.groups import selection_rules
@@ -94,7 +95,7 @@ def overview(tables: Sequence[TableResults], runs: int) -> str:
         f"\n{counted(runs, 'run')}. {coverage_text(tables)} {verdict(tables)}\n",
         f"\n{coverage(tables).to_markdown()}",
     ]
-    empty = [table for table in tables if not table.filled]
+    empty = [table for table in tables if not table.filled and table.name in TABLES]
     if missing := [f"- {table.title}, {counted(len(table.entries), 'cell')}: `{table.command}`" for table in empty]:
         parts.append("\n" + folded(f"Tables without runs: {len(missing)}", "\n".join(missing)))
     main = headline(found)

@@ -8,7 +8,7 @@ from tnlpad.paper.cells import cells
 from tnlpad.records.archive import finished_records
 from tnlpad.records.store import RecordError
 from tnlpad.report.paper_table_files import paper_table_files
-from tnlpad.report.remarks import FILE, Remark, check_remarks, outside, read_remarks
+from tnlpad.report.remarks import FILE, HEADINGS, Remark, check_remarks, outside, read_remarks
 from tnlpad.report.results import table_results
 
 COLUMN = {cell.row: cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"}
@@ -25,45 +25,57 @@ def table(tmp_path):
     return table_results("simulated", finished_records([tmp_path]))
 
 
-def test_a_cell_outside_has_a_sentence_and_its_remark(table):
+def test_a_cell_outside_has_a_row_and_its_remark(table):
     (each,) = outside(table.entries, {NAME: REMARK})
-    # By hand: 2·√(0.01²/3 + 0.07²/5) = 0.0637.
-    assert each.sentence == (
-        "TNLPAD, MNIST, symmetric 20\xa0%: 95.02 ± 0.01 (n 3), the paper has 99.02 ± 0.07 (n 5). Difference −4.00, two "
-        "standard errors 0.06. Our runs choose epoch 4; their last epoch has 80.00 (−19.02). With one epoch for all, "
-        "none of 6 would be within. The runs are short. (2026-01-31)"
+    cells = dict(zip(HEADINGS, each.cells, strict=True))
+    assert cells == {
+        "method": "TNLPAD, symmetric 20\xa0%",
+        "ours (n)": "95.02 ± 0.01 (3)",
+        "paper (n)": "99.02 ± 0.07 (5)",
+        "difference": "−4.00",
+        "two standard errors": "0.06",  # by hand: 2·√(0.01²/3 + 0.07²/5) = 0.0637
+        "epochs chosen": "4",
+        "at the last epoch": "80.00",
+        "epochs within": "none of 6",
+    }
+    assert each.sentence == "TNLPAD, symmetric 20\xa0%: The runs are short. (2026-01-31)"
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "words"),
+    [
+        ((0.95, 0.95, 0.95, 0.95, 0.998, 0.9902), "1 of 6: 6"),
+        ((0.9902, 0.9902, 0.95, 0.9902, 0.95, 0.998), "3 of 6: 1–2, 4"),
+        ((0.9902, 0.95) * 5 + (0.998,), "5 of 11: between 1 and 9"),
+    ],
+)
+def test_it_says_at_how_many_epochs_the_runs_agree_with_the_paper(table, accuracies, words):
+    (each,) = outside(table.entries, {})
+    records = tuple(
+        replace(record, read_curves=lambda record=record: replace(record.curves, test_accuracy=accuracies))
+        for record in each.group.records
     )
+    assert replace(each, group=replace(each.group, records=records)).epochs_within == words
 
 
-@pytest.mark.parametrize(("last", "words"), [(0.9902, "1 of 6 would be within (epoch 6)"), (0.98, "none of 6")])
-def test_a_sentence_says_at_how_many_epochs_the_runs_agree_with_the_paper(tmp_path, last, words):
-    for seed in (1, 2, 3):
-        write_run(tmp_path, COLUMN["tnlpad"], seed, accuracy=0.998 + seed / 10_000, last=last)
-    (each,) = outside(table_results("simulated", finished_records([tmp_path])).entries, {})
-    assert words in each.sentence
-
-
-def test_a_sentence_does_without_curves_that_cannot_be_read(table):
+def test_it_does_without_curves_that_cannot_be_read(table):
     def unreadable():
         raise RecordError("damaged")
 
     (each,) = outside(table.entries, {})
     records = tuple(replace(record, read_curves=unreadable) for record in each.group.records)
-    assert "last epoch has 80.00" in (said := replace(each, group=replace(each.group, records=records)).sentence)
-    assert "With one epoch" not in said
+    assert replace(each, group=replace(each.group, records=records)).cells[-2:] == ["80.00", "unknown"]
 
 
-def test_remarks_on_our_method_are_shown_below_the_table_and_other_cells_outside_are_folded(tmp_path, table):
-    said, silent = (paper_table_files(table, remarks=known).markdown for known in ({NAME: REMARK}, {}))
-    title = "MNIST, outside two standard errors of the paper: 1"
-    assert title not in said
-    assert said.index("The runs are short.") < said.index("<details>")
-    assert silent.index(title) < silent.index("- TNLPAD, MNIST, symmetric 20\xa0%: 95.02")
+def test_remarks_on_our_method_are_shown_below_the_table_and_the_rest_is_folded(tmp_path, table):
     for seed in (1, 2, 3):
         write_run(tmp_path, COLUMN["cdr"], seed, accuracy=0.95 + seed / 10_000)
     table = table_results("simulated", finished_records([tmp_path]))
-    both = paper_table_files(table, remarks={NAME: REMARK, NAME.replace("tnlpad", "cdr"): REMARK}).markdown
-    assert both.index("- TNLPAD, MNIST") < both.index(title) < both.index("- CDR, MNIST")
+    text = paper_table_files(table, remarks={NAME: REMARK, NAME.replace("tnlpad", "cdr"): REMARK}).markdown
+    folded = text.index("MNIST, outside two standard errors of the paper: 2")
+    assert text.index("- TNLPAD, symmetric") < folded < text.index("0 above the paper, 2 below.")
+    assert text.index("| CDR, symmetric") < text.index("| TNLPAD, symmetric") < text.index("- CDR, symmetric")
+    assert text.count("The runs are short.") == 2
 
 
 def test_remarks_are_read_by_cell(tmp_path):

@@ -1,4 +1,4 @@
-"""`tnlpad audit`: check a random sample of labels, and get the share of wrong labels with an exact interval."""
+"""`tnlpad audit`: check a random sample of labels, and get the share of wrong labels with an interval."""
 
 import shlex
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def audit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check labels drawn at random: the share of wrong labels, exactly.
+    """Estimate the share of wrong labels from a sample that you check.
 
     First draw a sample, open the page, and decide for each label whether it is
     right. Then pass the saved decisions with --review. The share of wrong

@@ -43,8 +43,8 @@ def check(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A folder with one folder of images per class, a table (.csv, .tsv, .jsonl, .xlsx, .parquet), an .npz "
-            "file or a Hugging Face dataset on disk.",
+            help="A folder with one folder of images per class, a table (.csv, .tsv, .txt, .jsonl, .xlsx, .parquet), "
+            "an .npz file or a Hugging Face dataset on disk.",
         ),
     ],
     images: ImagesFolder = None,

@@ -26,7 +26,8 @@ Jobs = Annotated[
     execution_option(
         metavar="N",
         min=1,
-        help="Number of parallel runs (default: one per core, or as many as fit on the GPU). With ray: per GPU.",
+        help="Number of parallel runs (default: one per core; on a GPU, the number that trains fastest). With ray: "
+        "per GPU.",
     ),
 ]
 ExecutorName = Annotated[Executor, execution_option(help="Run on this machine or on a Ray cluster.")]

@@ -27,7 +27,10 @@ prediction_option = partial(typer.Option, rich_help_panel="Predictions of any mo
 def suspects(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="A finished run: its folder, its name, or the start of its name."),
+        typer.Argument(
+            metavar="RUN",
+            help="A finished run: its folder, its name or hash, the start of one, or latest (see tnlpad runs).",
+        ),
     ] = None,
     top: Annotated[
         int | None,

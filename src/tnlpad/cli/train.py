@@ -69,8 +69,9 @@ def train(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Your data (a folder with one folder of images per class, a CSV or Parquet table, an .npz file or a "
-            "Hugging Face dataset), or the name of a published dataset (`tnlpad data list`).",
+            help="Your data (a folder with one folder of images per class, a table (.csv, .tsv, .txt, .jsonl, .xlsx, "
+            ".parquet), an .npz file or a Hugging Face dataset on disk), or the name of a published dataset "
+            "(`tnlpad data list`).",
         ),
     ] = None,
     data_option: Annotated[

@@ -8,13 +8,13 @@ With p1, p2 the networks' class probabilities, every sample has the loss
 The ⌊(1 − forget)·B⌋ smallest losses of a batch are kept, and one optimizer over both networks minimises their mean.
 Gradients flow through both arguments of both divergences.
 
-The final forget rate is the assumed noise rate. Asymmetric noise corrupts only half of the classes at the nominal rate,
-so the authors' code halves it there. `tnlpad train` does so too, except on CIFAR-100, where every class is flipped. λ
-is worth tuning on noisy validation accuracy. The authors use 0.9 on most of CIFAR-10, 0.65 at 80 % noise, and 0.85 on
+The final forget rate is the assumed noise rate. Asymmetric noise changes labels of at most half of the classes, so the
+authors' code halves the rate there. `tnlpad train` does so too, except on CIFAR-100, where every class is flipped. λ is
+worth tuning on noisy validation accuracy. The authors use 0.9 on most of CIFAR-10, 0.65 at 80 % noise, and 0.85 on
 CIFAR-100; the default of their program is 0.1. `tnlpad train` uses 0.1 on MNIST and 0.3 on Fashion-MNIST and CIFAR: of
 0.1, 0.3, 0.5, 0.7 and 0.9 (on MNIST also 0.05), the best at 40 % symmetric noise in runs of 5 or 12 epochs with one
-seed. There, values up to 0.5 are at most about a point apart, and 0.9 is worse: 39.3 % noisy validation accuracy on
-CIFAR-10, where 0.3 has 50.0 %. It leaves a tenth of the labels' gradient, which slows down SGD; the authors use Adam.
+seed. There, values up to 0.5 differ little, and 0.9 is much worse (`benchmarks/records/jocor_lambda-*.json`). It leaves
+a tenth of the labels' gradient, which slows down SGD; the authors use Adam.
 
 How we differ from the public code: if no sample of a batch would be kept, all are, where that code divides by zero.
 """

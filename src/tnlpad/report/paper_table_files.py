@@ -7,6 +7,7 @@ from tnlpad.report.groups import Group
 from tnlpad.report.latex import latex_file, latex_table
 from tnlpad.report.paper_tables import (
     LEGEND,
+    OURS,
     RANK_LEGEND,
     Block,
     Line,
@@ -15,7 +16,7 @@ from tnlpad.report.paper_tables import (
     main_label_note,
     matrices,
 )
-from tnlpad.report.remarks import Remarks, shown_and_folded
+from tnlpad.report.remarks import Outside, Remarks, outside_table
 from tnlpad.report.results import Entry, TableResults
 from tnlpad.report.run_fields import HEADINGS, NO_RUNS, group_cells, plain_number, plain_run_fields
 from tnlpad.report.table import StackedCell, Table, TableFiles, folded, markdown_code, markdown_text
@@ -78,10 +79,17 @@ def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
 
 
 def _outside(matrix: Matrix, remarks: Remarks) -> list[str]:
-    """Return a sentence for each cell outside two standard errors of the paper."""
-    said, others = ([f"- {each.sentence}\n" for each in part] for part in shown_and_folded(matrix, remarks))
-    title = f"{matrix.title}, outside two standard errors of the paper: {len(others)}"
-    return [*(["".join(said)] if said else []), *([folded(title, "".join(others))] if others else [])]
+    """Return remarks on our method, and a folded table of all cells outside two standard errors of the paper."""
+    table, said = outside_table(matrix, remarks)
+    if table is None:
+        return []
+    ours, others = ("".join(_remark_lines(said, ours=ours)) for ours in (True, False))
+    body = f"{markdown_text(table.note)}\n\n{table.to_markdown()}\n{others}"
+    return [*([ours] if ours else []), folded(table.title, body)]
+
+
+def _remark_lines(said: Sequence[Outside], *, ours: bool) -> list[str]:
+    return [f"- {markdown_text(each.sentence)}\n" for each in said if (each.entry.cell.row in OURS) == ours]
 
 
 def _folded_lines(table: TableResults, matrix: Matrix) -> str:

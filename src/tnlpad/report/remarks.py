@@ -1,4 +1,4 @@
-"""Cells outside two standard errors of the paper: a sentence for each, and remarks that people wrote about them.
+"""Cells outside two standard errors of the paper: a table, and remarks that people wrote about them.
 
 Remarks are in `remarks.toml` beside the records, by the name of the cell:
 
@@ -8,19 +8,34 @@ Remarks are in `remarks.toml` beside the records, by the name of the cell:
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from tnlpad.paper.cells import Published
 from tnlpad.records.store import RecordError
 from tnlpad.report.groups import Group, Spread
-from tnlpad.report.paper_tables import OURS, Matrix
-from tnlpad.report.results import Entry, TableResults
-from tnlpad.report.words import group_title, method_title, signed, spread_text
+from tnlpad.report.paper_tables import Matrix
+from tnlpad.report.results import Comparison, Entry, TableResults
+from tnlpad.report.table import Table
+from tnlpad.report.words import column_title, method_title, range_text, signed, spread_text
 
 FILE = "remarks.toml"
 FIELDS = {"date": date, "text": str}
+HEADINGS = (
+    *("method", "ours (n)", "paper (n)", "difference", "two standard errors"),
+    *("epochs chosen", "at the last epoch", "epochs within"),
+)
+MOST_RANGES = 4  # of epochs in a cell
+NOTE = (
+    "Looked at for each of them: would the same epoch for all runs agree with the paper? Epochs within are those at "
+    "which the mean of our runs is as close to it as two standard errors. Where there are many, another choice of the "
+    "epoch could explain the difference. Where there are few or none, it does not, and the difference is not "
+    "explained, unless a remark says more. The paper does not state the optimizer and the epochs of the compared "
+    "methods, the variant of CNLCU, λ of JoCoR or the weights of SIGUA. Here, all methods are trained with the "
+    "paper's SGD."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,46 +55,61 @@ class Outside:
 
     entry: Entry
     group: Group
+    comparison: Comparison
+    published: Published
     remark: Remark | None
 
     @property
-    def sentence(self) -> str:
-        """The difference in words, and the remark."""
-        cell, comparison = self.entry.cell, self.entry.comparison(self.group)
-        assert comparison is not None, "only groups with a published number are compared"
-        assert cell.published is not None, "only groups with a published number are compared"
-        assert comparison.bound is not None, "whether the others are outside is unknown"
-        place = f"{method_title(cell.row)}, {group_title(cell.dataset, cell.column)}"
+    def place(self) -> str:
+        """The method and the column; and the variant, if the cell has several."""
+        cell = self.entry.cell
         variant = f" ({self.group.label})" if len(self.entry.groups) > 1 and self.group.label else ""
-        text = (
-            f"{place}{variant}: {spread_text(self.group.chosen)} (n {self.group.chosen.n}), the paper has "
-            f"{spread_text(cell.published)} (n {cell.published.n}). Difference {signed(comparison.difference)}, two "
-            f"standard errors {comparison.bound:.2f}. {self._without_choice(cell.published.mean, comparison.bound)}"
-        )
-        return text if self.remark is None else f"{text} {self.remark.text} ({self.remark.date.isoformat()})"
+        return f"{method_title(cell.row)}, {column_title(cell.column)}{variant}"
 
-    def _without_choice(self, published: float, bound: float) -> str:
-        """Say how much depends on the choice of the epoch."""
-        at_last = self.group.last.mean
-        return (
-            f"Our runs choose {_epochs(*self.group.epochs)}; their last epoch has {at_last:.2f} "
-            f"({signed(at_last - published)}).{self._at_one_epoch(published, bound)}"
-        )
+    @property
+    def cells(self) -> list[str]:
+        """The row under `HEADINGS`."""
+        return [
+            self.place,
+            f"{spread_text(self.group.chosen)} ({self.group.chosen.n})",
+            f"{spread_text(self.published)} ({self.published.n})",
+            signed(self.comparison.difference),
+            f"{self.comparison.bound:.2f}",
+            range_text(self.group.epochs),
+            f"{self.group.last.mean:.2f}",
+            self.epochs_within,
+        ]
 
-    def _at_one_epoch(self, published: float, bound: float) -> str:
-        """Say at how many epochs, the same for all runs, the mean is as close to the paper as the bound."""
+    @property
+    def epochs_within(self) -> str:
+        """At how many epochs, the same for all runs, the mean is as close to the paper as the bound, and at which."""
         try:
             curves = [record.curves.test_accuracy for record in self.group.records]
         except RecordError:  # the report says so, and uses the final numbers
-            return ""
+            return "unknown"
         means = [Spread.of(shares).mean for shares in zip(*curves, strict=False)]  # up to the last of the shortest run
-        close = [epoch for epoch, mean in enumerate(means, start=1) if abs(mean - published) <= bound]
-        place = f" ({_epochs(close[0], close[-1])})" if close else ""
-        return f" With one epoch for all, {len(close) or 'none'} of {len(means)} would be within{place}."
+        bound = self.comparison.bound or 0.0
+        close = [epoch for epoch, mean in enumerate(means, start=1) if abs(mean - self.published.mean) <= bound]
+        return f"{len(close) or 'none'} of {len(means)}{': ' if close else ''}{_epochs(close)}"
+
+    @property
+    def sentence(self) -> str:
+        """The remark, with the cell and the date."""
+        assert self.remark is not None, "only cells with a remark have a sentence"
+        return f"{self.place}: {self.remark.text} ({self.remark.date.isoformat()})"
 
 
-def _epochs(first: int, last: int) -> str:
-    return f"epoch {first}" if first == last else f"epochs {first} to {last}"
+def _epochs(epochs: Sequence[int]) -> str:
+    """Return epochs in ascending order as ranges, "5, 18–100"; of many ranges, only where they begin and end."""
+    ranges: list[tuple[int, int]] = []
+    for epoch in epochs:
+        if ranges and epoch == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], epoch)
+        else:
+            ranges.append((epoch, epoch))
+    if len(ranges) > MOST_RANGES:
+        return f"between {epochs[0]} and {epochs[-1]}"
+    return ", ".join(map(range_text, ranges))
 
 
 def read_remarks(folder: Path) -> dict[str, Remark]:
@@ -96,22 +126,31 @@ def read_remarks(folder: Path) -> dict[str, Remark]:
 
 def outside(entries: Iterable[Entry], remarks: Remarks) -> list[Outside]:
     """Return every group of runs that is outside two standard errors of the paper."""
-    return [
-        Outside(entry=entry, group=group, remark=remarks.get(entry.cell.name))
-        for entry in entries
-        for group in entry.groups
-        if (comparison := entry.comparison(group)) is not None and comparison.within is False
-    ]
+    found = []
+    for entry in entries:
+        for group in entry.groups:
+            comparison, published = entry.comparison(group), entry.cell.published
+            if comparison is not None and published is not None and comparison.within is False:
+                remark = remarks.get(entry.cell.name)
+                each = Outside(entry=entry, group=group, comparison=comparison, published=published, remark=remark)
+                found.append(each)
+    return found
 
 
-def shown_and_folded(matrix: Matrix, remarks: Remarks) -> tuple[list[Outside], list[Outside]]:
-    """Return what is outside in a matrix: remarks on our method, which are always shown, and the rest, which is long.
-
-    In the rest, cells with a remark come first.
-    """
+def outside_table(matrix: Matrix, remarks: Remarks) -> tuple[Table | None, list[Outside]]:
+    """Return a table of what is outside in a matrix, or None, and those of it that have a remark."""
     found = outside((entry for line in matrix.lines if line.first for entry, _ in line.cells), remarks)
-    shown = [each for each in found if each.remark is not None and each.entry.cell.row in OURS]
-    return shown, sorted((each for each in found if each not in shown), key=lambda each: each.remark is None)
+    if not found:
+        return None, []
+    above = sum(each.comparison.difference > 0 for each in found)
+    table = Table(
+        title=f"{matrix.title}, outside two standard errors of the paper: {len(found)}",
+        note=f"{above} above the paper, {len(found) - above} below. {NOTE}",
+        headings=HEADINGS,
+        align="lrrrrrrr",
+        rows=[each.cells for each in found],
+    )
+    return table, [each for each in found if each.remark is not None]
 
 
 def check_remarks(remarks: Remarks, tables: Iterable[TableResults]) -> None:

@@ -15,7 +15,7 @@ from tnlpad.report.drawings.panels import Drawing
 from tnlpad.report.leads import Lead
 from tnlpad.report.page import environment
 from tnlpad.report.paper_tables import blocks
-from tnlpad.report.remarks import Remarks, shown_and_folded
+from tnlpad.report.remarks import Remarks, outside_table
 from tnlpad.report.results import MARKS, Comparison, TableResults, verdict
 from tnlpad.report.selection import Setting
 from tnlpad.report.studies import Study
@@ -97,7 +97,7 @@ def results_page(contents: Contents) -> str:
         block_name=block_name,
         count_marks=_count_marks,
         leads=leads,
-        outside=partial(shown_and_folded, remarks=contents.remarks),
+        outside=partial(outside_table, remarks=contents.remarks),
         study_name=study_name,
         with_code=_with_code,
         marks=MARKS,

@@ -374,7 +374,7 @@ def assumed_rate(method: str, dataset: str, spec: "NoiseSpec") -> float | None:
         return wrong_label_share(dataset, spec.human) if recorded else None
     if spec.noise_rate is None:
         return WRONG_AS_PUBLISHED.get(dataset)
-    # The code of JoCoR's authors halves it for all asymmetric noise. That is right if half of the classes keep their
-    # labels, but in CIFAR-100 every class is flipped.
+    # The code of JoCoR's authors halves it for all asymmetric noise. That is right if at least half of the classes keep
+    # their labels, but in CIFAR-100 every class is flipped.
     half_flipped = spec.kind == "asymmetric" and not dataset.startswith("cifar100")
     return spec.noise_rate / 2 if method == "jocor" and half_flipped else spec.noise_rate
