@@ -64,11 +64,11 @@ def page(text: str, ranks: Mapping[str, Any], on_gpu: Mapping[str, Any], million
 def measured(record: Mapping[str, Any]) -> str:
     """Describe what `benchmarks.scaling` measured."""
     text = (
-        f"Measured on two cores ({record['machine']}): whole steps of TNLPAD with {record['network']} on images of 32 "
-        f"pixels at batch {record['batch']}, medians of {record['turns']} turns of {record['steps']} steps "
+        f"Measured on two cores ({record['machine']}, {_version(record)}): whole steps of TNLPAD with "
+        f"{record['network']} on images of 32 pixels at batch {record['batch']}, {_turns(record)} "
         "([record](../benchmarks/records/scaling-cpu.json), made by `python -m benchmarks.scaling`). Every rank has "
         "one thread. Overhead is everything except forward, backward and communication: loading, the loss, and the "
-        "update of σ and γ."
+        "update of σ and γ. Speed is the median of the ratios of a turn."
     )
     return _paragraph(text) + "\n\n" + _phases(record)
 
@@ -76,13 +76,23 @@ def measured(record: Mapping[str, Any]) -> str:
 def shared(record: Mapping[str, Any]) -> str:
     """Describe what it measured on one GPU, which both ranks use."""
     text = (
-        f"The same on one {record['machine']}, in bfloat16 ([record](../benchmarks/records/scaling-cuda.json), made by "
-        "`python -m benchmarks.scaling --device cuda`). Two ranks share the GPU and exchange everything through the "
-        "memory of the host, since NCCL takes one rank per GPU: this shows the overhead, and is no way to train. The "
-        "kernels are launched one by one, as on several GPUs. One process replays a captured step instead. Its "
-        "overhead is mostly the update, which reads and writes every weight, as that of plain SGD does."
+        f"The same on one {record['machine']}, in bfloat16, {_turns(record)} ({_version(record)}, "
+        "[record](../benchmarks/records/scaling-cuda.json), made by `python -m benchmarks.scaling --device cuda`). Two "
+        "ranks share the GPU and exchange everything through the memory of the host, since NCCL takes one rank per "
+        "GPU: this shows the overhead, and is no way to train. The kernels are launched one by one, as on several "
+        "GPUs. One process replays a captured step instead. Its overhead is all that its captured forward and backward "
+        "passes do not take, mostly the update of all weights."
     )
     return _paragraph(text) + "\n\n" + _phases(record)
+
+
+def _turns(record: Mapping[str, Any]) -> str:
+    turns, steps = record["turns"], record["steps"]
+    return f"one turn of {steps} steps" if turns == 1 else f"medians of {turns} turns of {steps} steps"
+
+
+def _version(record: Mapping[str, Any]) -> str:
+    return f"tnlpad {record['versions']['tnlpad']}"
 
 
 def _phases(record: Mapping[str, Any]) -> str:

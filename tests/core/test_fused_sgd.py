@@ -74,8 +74,11 @@ def add_group(model, optimizer):
     optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))], "param_names": ["extra"]})
 
 
-def load(model, optimizer):
-    optimizer.load_state_dict(optimizer.state_dict())
+def load_without_momentum(model, optimizer):
+    state = copy.deepcopy(optimizer.state_dict())
+    state["base"]["state"].clear()
+    state["decomposition"].pop("base_state", None)
+    optimizer.load_state_dict(state)
 
 
 def adopt(model, optimizer):
@@ -87,7 +90,7 @@ def move(model, optimizer):
     optimizer.start_epoch()
 
 
-@pytest.mark.parametrize("action", [add_group, load, adopt, move])
+@pytest.mark.parametrize("action", [add_group, load_without_momentum, adopt, move])
 def test_it_is_rebuilt_when_tensors_move_or_groups_are_added(with_kernel, action):
     model, optimizer = trained()
     before = optimizer._fused
@@ -95,6 +98,24 @@ def test_it_is_rebuilt_when_tensors_move_or_groups_are_added(with_kernel, action
     assert optimizer._fused is None
     train(model, optimizer, batches(1))
     assert optimizer._fused is not before
+
+
+def test_loading_writes_in_place_so_that_the_kernel_and_captured_graphs_stay_valid(with_kernel):
+    model, optimizer = trained()
+    saved, kernel = copy.deepcopy((model.state_dict(), optimizer.state_dict())), optimizer._fused
+
+    def tensors():
+        momenta = [values["momentum_buffer"] for values in optimizer.base.state.values()]
+        return [*everything(model, optimizer), *momenta]
+
+    before, values = [tensor.data_ptr() for tensor in tensors()], [tensor.clone() for tensor in tensors()]
+    train(model, optimizer, batches(3))
+    model.load_state_dict(saved[0])
+    optimizer.load_state_dict(saved[1])
+    assert optimizer._fused is kernel
+    assert kernel.calls[-1] == "measure"
+    assert [tensor.data_ptr() for tensor in tensors()] == before
+    assert all_equal(values, tensors())
 
 
 def test_copies_have_no_kernel(with_kernel):

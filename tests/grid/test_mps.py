@@ -164,7 +164,8 @@ def machine(monkeypatch):
         def answer(command, **_):
             if free is None:
                 raise FileNotFoundError(command[0])
-            return subprocess.CompletedProcess(command, 0, "".join(f"{each * 1024}\n" for each in free), "")
+            gpu = command[command.index("-i") + 1]
+            return subprocess.CompletedProcess(command, 0, f"{free[gpu] * 1024}\n", "")
 
         monkeypatch.setattr(packing.subprocess, "run", answer)
         monkeypatch.setattr(packing.shutil, "which", lambda name: f"/usr/bin/{name}" if mps else None)
@@ -176,23 +177,34 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(
     ("gpu", "datasets", "expected"),
     [
-        ({"free": [139]}, ["mnist"], (20, 20)),
-        ({"free": [139]}, ["cifar10"], (9, 20)),
-        ({"free": [139]}, ["mnist", "cifar10"], (9, 20)),  # the largest network decides
-        ({"free": [139], "cores": 4}, ["mnist"], (5, 5)),
-        ({"free": [24]}, ["cifar10"], (4, 4)),
-        ({"free": [23.5]}, ["cifar10"], (3, 3)),
-        ({"free": [24]}, ["mnist", "cifar10"], (4, 4)),
-        ({"free": [8, 24]}, ["cifar10"], (4, 4)),
-        ({"free": [139]}, ["food101"], (5, 5)),
-        ({"free": [3]}, ["cifar10"], (1, 1)),
-        ({"free": [139], "mps": False}, ["mnist"], (1, 1)),
+        ({"free": {"0": 139}}, ["mnist"], (20, 20)),
+        ({"free": {"0": 139}}, ["cifar10"], (9, 20)),
+        ({"free": {"0": 139}}, ["mnist", "cifar10"], (9, 20)),  # the largest network decides
+        ({"free": {"0": 139}, "cores": 4}, ["mnist"], (5, 5)),
+        ({"free": {"0": 24}}, ["cifar10"], (4, 4)),
+        ({"free": {"0": 23.5}}, ["cifar10"], (3, 3)),
+        ({"free": {"0": 24}}, ["mnist", "cifar10"], (4, 4)),
+        ({"free": {"0": 139}}, ["food101"], (5, 5)),
+        ({"free": {"0": 3}}, ["cifar10"], (1, 1)),
+        ({"free": {"0": 139}, "mps": False}, ["mnist"], (1, 1)),
         ({"free": None}, ["mnist"], (1, 1)),
     ],
 )
 def test_as_many_as_fill_the_gpu_and_fit(machine, gpu, datasets, expected):
     machine(**gpu)
-    assert runs_at_once(configs(*datasets)) == expected
+    assert runs_at_once(configs(*datasets), "cuda") == expected
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "expected"),
+    [("cuda", None, 1), ("cuda:1", None, 4), ("cuda", "1", 4), ("cuda:1", "GPU-5, 0", 1), ("cuda", "GPU-5,0", 2)],
+)
+def test_the_memory_is_that_of_the_gpu_of_the_runs(machine, monkeypatch, device, visible, expected):
+    machine(free={"0": 8, "1": 24, "GPU-5": 12})
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert runs_at_once(configs("cifar10"), device) == (expected, expected)
 
 
 @pytest.mark.parametrize("said", ["[N/A]\n", "", subprocess.CalledProcessError(9, "nvidia-smi")])
@@ -203,12 +215,12 @@ def test_a_gpu_that_does_not_say_what_is_free_is_not_shared(machine, monkeypatch
             raise said
         return subprocess.CompletedProcess(command, 0, said, "")
 
-    machine(free=[139])
+    machine(free={"0": 139})
     monkeypatch.setattr(packing.subprocess, "run", answer)
-    assert runs_at_once(configs("mnist")) == (1, 1)
+    assert runs_at_once(configs("mnist"), "cuda") == (1, 1)
 
 
 def test_never_more_than_there_are(machine):
-    machine(free=[139])
-    assert runs_at_once(configs("mnist", seeds=3)) == (3, 3)
-    assert runs_at_once([]) == (1, 1)
+    machine(free={"0": 139})
+    assert runs_at_once(configs("mnist", seeds=3), "cuda") == (3, 3)
+    assert runs_at_once([], "cuda") == (1, 1)

@@ -11,7 +11,7 @@ from torch import nn
 from tnlpad.errors import DataError
 from tnlpad.methods.forward import forward
 from tnlpad.ranks import group
-from tnlpad.ranks.batchnorm import SharedBatchNorm2d, share_statistics
+from tnlpad.ranks.batchnorm import SharedBatchNorm2d, share_statistics, whole_statistics
 from tnlpad.training.measure import outputs
 
 TOTAL = 11  # shares of 3, 4 and 4
@@ -90,11 +90,38 @@ def check_batchnorm(device, dtype, tolerance, layout):
     assert (everything - plain(images)).abs().max() < max(tolerance, 1e-5)
 
 
+def check_statistics_of_bfloat16(device):
+    """Channels whose mean is far from zero lose nothing: statistics are not rounded to the dtype of the values."""
+    torch.manual_seed(2)
+    images = (torch.tensor([0.0, 3.0, 10.0, 30.0])[:, None, None] + torch.randn(TOTAL, 4, 8, 8)).bfloat16().to(device)
+    mean, variance, _ = whole_statistics(images[group.share(TOTAL)])
+    exact_variance, exact_mean = torch.var_mean(images.double(), (0, 2, 3), correction=0)
+    assert (mean - exact_mean).abs().max() < 1e-5
+    assert (variance / exact_variance - 1).abs().max() < 1e-5
+
+    # Three times such a number is exact in bfloat16: outputs are added up over ranks before gradients are averaged.
+    factors = torch.randint(-8, 9, (TOTAL, 4, 8, 8), device=device).bfloat16()
+    exact, plain, shared = (nn.BatchNorm2d(4).to(device) for _ in range(3))
+    share_statistics(shared)
+
+    def gradient(images, outputs):
+        images = images.clone().requires_grad_()
+        (outputs(images) * factors).sum().backward()
+        return images.grad.double()
+
+    right = gradient(images.double(), exact.double())[group.share(TOTAL)]
+    theirs = gradient(images, plain)[group.share(TOTAL)]
+    ours = gradient(images[group.share(TOTAL)], lambda share: forward(shared, share, total=TOTAL))
+    ours /= group.count()  # DDP would average the gradients of the ranks
+    assert (ours - right).abs().mean() <= 1.05 * (theirs - right).abs().mean()
+
+
 def main(folder: str, device: str = "cpu") -> None:
     torch.set_num_threads(1)
     with group.joined(torch.device(device), timeout=60) as place:
         check_exchange()
         check_errors(Path(folder))
+        check_statistics_of_bfloat16(place)
         for layout in (torch.contiguous_format, torch.channels_last):
             check_batchnorm(place, torch.float64, 1e-12, layout)
             check_batchnorm(place, torch.float32, 1e-5 if device == "cpu" else 1e-2, layout)  # TF32 on a GPU

@@ -46,7 +46,7 @@ def filling_gpu(where: Where, jobs: int | None, configs: "Sequence[RunConfig]") 
 
     if jobs is not None or not where.on_gpu or where.on_ray:
         return where
-    start, most = runs_at_once(configs)
+    start, most = runs_at_once(configs, where.device)
     return replace(where, jobs=start, most_jobs=most)
 
 

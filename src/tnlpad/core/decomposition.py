@@ -46,7 +46,15 @@ from tnlpad.core.parts import (
     sync_options,
 )
 from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, choose_penalty, strength
-from tnlpad.core.saving import allocate_state, check_state, load_options, shard_state, state_names, unrounded
+from tnlpad.core.saving import (
+    allocate_state,
+    check_state,
+    keep_tensors,
+    load_options,
+    shard_state,
+    state_names,
+    unrounded,
+)
 from tnlpad.core.sharded import gather, is_sharded, piece, reshard, shard
 from tnlpad.core.update import Rule, part_norms, step_parts
 
@@ -416,7 +424,10 @@ class Decomposition(Optimizer):
         clock = state_dict["decomposition"]
         strengths = self._strengths(clock["epoch"]) if clock["epoch"] else (0.0, 0.0)
         # A copy: two optimizers loaded from one state must not share momentum. The calls that can fail come first.
+        before = {leaf: dict(entries) for leaf, entries in self.base.state.items()}
         self.base.load_state_dict(deepcopy(shard_state(state_dict["base"], self.base)))
+        if not keep_tensors(before, self.base.state):
+            self._fused = None  # its addresses are stale
         weights = [weight for group in self.param_groups for weight in group["params"]]
         for index, weight in enumerate(weights):
             for name, tensor in self.state.get(weight, {}).items():
@@ -427,10 +438,11 @@ class Decomposition(Optimizer):
         self._synced = [{k: v for k, v in group.items() if not isinstance(v, Tensor)} for group in self.param_groups]
         self.steps = clock["steps"]
         self._set_epoch(clock["epoch"], *strengths)
-        self._fused = None
         self._awaits_state = False
         for parts in self._parts:
             parts.write(self._gamma_share)
+        if self._fused is not None:
+            self._fused.measure()
         for after in self._optimizer_load_state_dict_post_hooks.values():
             after(self)
 
@@ -467,5 +479,5 @@ def _check_arguments(
         raise ValueError(f'gamma_update={gamma_update!r}: choose "subgradient" or "proximal".')
     if steps_per_epoch is not None and steps_per_epoch < 1:
         raise ValueError(f"steps_per_epoch={steps_per_epoch}: must be at least 1, or None to call start_epoch().")
-    if working_dtype not in (None, torch.bfloat16, torch.float16, torch.float32):
-        raise ValueError(f"working_dtype={working_dtype}: choose torch.bfloat16, torch.float16 or None.")
+    if working_dtype not in (None, torch.bfloat16):
+        raise ValueError(f"working_dtype={working_dtype}: choose torch.bfloat16 or None.")

@@ -193,7 +193,7 @@ class FusedSGD:
         self.lr = [torch.zeros((), device=device) for _ in all_parts]
         self.lr_written = [float("nan")] * len(all_parts)
         rows = [row for parts in all_parts for row in zip(*self._tensors(parts), strict=True)]
-        self.aligned = all(tensor.data_ptr() % 16 == 0 for row in rows for tensor in row)
+        self.aligned = self.tables_aligned = all(tensor.data_ptr() % 16 == 0 for row in rows for tensor in row)
         self.addresses = torch.tensor([[t.data_ptr() for t in row] for row in rows], dtype=torch.int64, device=device)
         self.gradients = torch.zeros(len(sizes), dtype=torch.int64, device=device)
         self.gradients_written: list[int] = []
@@ -297,8 +297,8 @@ class FusedSGD:
         capturing = self.gradients.is_cuda and torch.cuda.is_current_stream_capturing()
         if addresses == self.gradients_written and not capturing and not self.captured_hosts:
             return  # after a capture the table is always rewritten: a replayed graph puts its own addresses there
-        if self.aligned and any(address % 16 for address in addresses):
-            self.aligned = False
+        # Of this step alone: unaligned tensors are summed in another order, and a resumed run must repeat it.
+        self.aligned = self.tables_aligned and not any(address % 16 for address in addresses)
         if capturing:
             # The graph copies from this memory at every replay: it is never written again.
             if not self.spare_hosts:

@@ -1,6 +1,6 @@
 """Saving and loading: the base optimizer's state, options, and a model's weights before rounding."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any
 
@@ -82,6 +82,24 @@ def shard_state(saved: dict[str, Any], base: Optimizer) -> dict[str, Any]:
         for index, values in saved["state"].items()
     }
     return {**saved, "state": state}
+
+
+def keep_tensors(before: Mapping[Tensor, Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]) -> bool:
+    """Copy a loaded state into the tensors of the state before, to which captured CUDA graphs refer by address.
+
+    Returns whether the state has all tensors that it had before.
+    """
+    complete = True
+    for parameter, entries in before.items():
+        loaded = state.get(parameter, {})
+        for name, tensor in entries.items():
+            if not isinstance(tensor, Tensor):
+                continue
+            if isinstance(found := loaded.get(name), Tensor) and found.shape == tensor.shape:
+                loaded[name] = tensor.copy_(found)
+            else:
+                complete = False
+    return complete
 
 
 def load_options(group: Group, saved: Group) -> None:

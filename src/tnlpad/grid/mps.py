@@ -153,13 +153,13 @@ RUNS_PER_CORE = 1.25  # a run's host process mostly waits
 GIGABYTES_SMALL, GIGABYTES, GIGABYTES_OF_PHOTOGRAPHS = 2, 6, 24
 
 
-def runs_at_once(configs: Iterable[RunConfig]) -> tuple[int, int]:
-    """Return how many runs to start in parallel on one GPU, and how many fit; 1 without MPS: they would take turns."""
+def runs_at_once(configs: Iterable[RunConfig], device: str) -> tuple[int, int]:
+    """Return how many runs to start in parallel on this GPU, and how many fit; 1 without MPS: they would take turns."""
     runs = list(configs)
     if shutil.which(CONTROL) is None or not runs:
         return 1, 1
     filling = min(SMALL_RUNS_PER_GPU if config.network in SMALL_NETWORKS else RUNS_PER_GPU for config in runs)
-    fitting = _free_gigabytes() / max(_gigabytes(config) for config in runs)
+    fitting = _free_gigabytes(device) / max(_gigabytes(config) for config in runs)
     most = max(1, min(int(fitting), int(RUNS_PER_CORE * available_cores()), len(runs)))
     return min(filling, most), most
 
@@ -170,11 +170,14 @@ def _gigabytes(config: RunConfig) -> float:
     return GIGABYTES_SMALL if config.network in SMALL_NETWORKS else GIGABYTES
 
 
-def _free_gigabytes() -> float:
-    """Return the free memory of the emptiest GPU; not through CUDA, whose context would take some itself."""
-    command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+def _free_gigabytes(device: str) -> float:
+    """Return the free memory of a GPU such as "cuda:1"; not through CUDA, whose context would take some itself."""
+    number = int(device.partition(":")[2] or 0)
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    name = visible[number] if number < len(visible) else str(number)
+    command = ["nvidia-smi", "-i", name, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:
         output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
-        return max(float(line) for line in output.split()) / 1024
+        return float(output) / 1024
     except (OSError, subprocess.SubprocessError, ValueError):
         return 0.0

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from tnlpad.core.saving import keep_tensors
+
 Tensors = Mapping[str, Tensor]
 
 
@@ -54,11 +56,7 @@ def _restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
     rates = [group["lr"] for group in optimizer.param_groups]
     # Copied, because torch keeps the saved tensors: two optimizers loaded from one state would share momentum.
     optimizer.load_state_dict(deepcopy(saved))
-    for parameter, entries in before.items():
-        loaded = optimizer.state[parameter]
-        for name in entries.keys() & loaded.keys():
-            if isinstance(entries[name], Tensor) and isinstance(loaded[name], Tensor):
-                loaded[name] = entries[name].copy_(loaded[name])
+    keep_tensors(before, optimizer.state)
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         if isinstance(rate, Tensor):
             group["lr"] = rate.copy_(torch.as_tensor(group["lr"]))

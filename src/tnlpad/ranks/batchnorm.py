@@ -67,7 +67,9 @@ SHARED: dict[type[nn.Module], type[nn.Module]] = {
 
 def whole_statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, variance and number of values of each channel over all ranks, in double precision."""
-    variance, mean = torch.var_mean(x, [0, *range(2, x.ndim)], correction=0)
+    # Of values in bfloat16, torch would return statistics with three digits.
+    precise = x.to(torch.promote_types(x.dtype, torch.float32))
+    variance, mean = torch.var_mean(precise, [0, *range(2, x.ndim)], correction=0)
     count = torch.full_like(mean, x.numel() / x.shape[1], dtype=torch.float64)
     table = x.new_zeros(group.count(), 3, x.shape[1], dtype=torch.float64)
     table[group.rank()] = torch.stack([count, mean.double(), variance.double()])
@@ -99,18 +101,19 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, variance, values = ctx.saved_tensors
-        # With fixed statistics, torch gives dy·w/s and this rank's sums of dy·x̂ and dy.
+        # With fixed statistics, torch gives this rank's sums of dy·x̂ and dy.
         fixed = torch.ops.aten.native_batch_norm_backward
         unsaved = mean.new_empty(0)  # CUDA's kernel for channels-last images does not take None
-        needed = [True, True, True]
-        dx, by_weight, by_bias = fixed(dy, x, weight, mean, variance, unsaved, unsaved, False, ctx.eps, needed)
+        needed = [False, True, True]
+        _, by_weight, by_bias = fixed(dy, x, weight, mean, variance, unsaved, unsaved, False, ctx.eps, needed)
         sums = group.add_up(torch.stack([by_weight, by_bias]).double()) / values
         scale = (variance.double() + ctx.eps).rsqrt()
         outer = scale if weight is None else scale * weight.double()
         slope = -outer * scale * sums[0]
         offset = -outer * sums[1] - slope * mean.double()
         shape = [1, -1, *[1] * (x.ndim - 2)]
-        slope, offset = (vector.to(dx.dtype).view(shape) for vector in (slope, offset))
-        dx = dx.addcmul_(x.to(dx.dtype), slope).add_(offset)
+        outer, slope, offset = (vector.to(mean.dtype).view(shape) for vector in (outer, slope, offset))
+        # At least in single precision, and rounded once.
+        dx = torch.addcmul(offset, x.to(mean.dtype), slope).addcmul_(dy.to(mean.dtype), outer).to(x.dtype)
         none = (None,) * 4
         return (dx, None, None, *none) if weight is None else (dx, by_weight, by_bias, *none)
