@@ -81,13 +81,13 @@ def times(device: str) -> dict[str, Any]:
     costs = {name: methods["over_standard"][name]["median"] if methods else floor(name) for name in NAMES}
     sharing = shared(device, costs)
     if measured:
-        words = ["measured"]
+        words = ["measured step times"]
     else:
         known = {source["network"], *(step["network"] for step in sharing)}
         others = {each["network"] for each in recipes()} - known
         words = [f"measured, {' and '.join(sorted(others))} scaled by multiply-adds" if others else "measured"]
-    words += [] if methods else ["methods by their number of networks"]
-    words.append("semi-supervised ones by their passes, larger batches in proportion")
+    words += [] if methods else ["other methods by their number of networks"]
+    words.append("SELF and DivideMix by their passes, larger batches in proportion")
     alone = with_larger_batches(measured["steps"] if measured else scaled(source))
     return {
         "machine": source["machine"],

@@ -37,12 +37,24 @@ def counts(record: Mapping[str, Any]) -> str:
             f"{count:,} by {name}" for name, count in kills.items()
         )
         text += "."
-    rows = []
+    rows, kinds_of = [], []
     for part, kinds in record["attacks"].items():
         failed = sum(each["count"] for each in record["failures"].values() if each["part"] == part)
-        rows.append([f"`{part}`", f"{sum(kinds.values()):,}", f"{failed:,}", ", ".join(kinds)])
-    table = Table(title="", headings=["attacks", "number", "failures", "kinds"], align="lrrl", rows=rows)
-    return f"{fill(text, 120, break_on_hyphens=False, break_long_words=False)}\n\n{table.to_markdown().strip()}"
+        rows.append([f"`{part}`", f"{sum(kinds.values()):,}", f"{failed:,}"])
+        kinds_of.append(paragraph(f"`{part}`: {'; '.join(kinds)}.", first="- ", others="  "))
+    table = Table(title="", headings=["attacks", "number", "failures"], align="lrr", rows=rows)
+    parts = [paragraph(text), table.to_markdown().strip()]
+    if failures := record["failures"]:
+        found = [paragraph(f"{kind} ({each['count']:,})", first="- ", others="  ") for kind, each in failures.items()]
+        parts.append("Failures, which the record says how to repeat:\n\n" + "\n".join(found))
+    return "\n\n".join([*parts, "What was attacked:\n\n" + "\n".join(kinds_of)])
+
+
+def paragraph(text: str, first: str = "", others: str = "") -> str:
+    """Return text in lines of at most 120 characters."""
+    return fill(
+        text, 120, break_on_hyphens=False, break_long_words=False, initial_indent=first, subsequent_indent=others
+    )
 
 
 def main() -> None:

@@ -90,8 +90,8 @@ MANY_RATES = """
 ## Rates and confidences over many trainings
 
 `python -m benchmarks.rates` trains on {trainings} combinations of data, noise and seed. *heads* are judged out of fold.
-*one training* and *scratch* have held-out samples, of tables and of images. Random errors are those that an estimate
-claims to show. Errors that follow the classes, of people and of rules it cannot show, or not fully, as the printed
+*one training* and *scratch* have held-out samples, of tables and of images. Estimates claim to cover random errors
+only. They miss errors of people, of rules, and those that follow the classes, wholly or in part, as the printed
 sentences say. Networks that are too weak give no rate. *calibration error* is the mean difference between confidence
 and share of wrong labels over ten bins: a median over the trainings with a rate, and in the last columns over all
 trainings before and after audits of 200 labels, ten of each training. The rule that clear samples count no more than

@@ -1,4 +1,4 @@
-"""Open files of strangers. Reading a pipe may wait for ever, and a device such as /dev/zero has no end."""
+"""Open files that may be pipes or devices: reading a pipe may wait for ever, and /dev/zero has no end."""
 
 import os
 import stat

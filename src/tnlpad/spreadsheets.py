@@ -1,4 +1,4 @@
-"""Cells of CSV files that a spreadsheet takes for formulas: names in a table may come from people nobody knows."""
+"""Find cells of CSV files that a spreadsheet takes for formulas: names in a table may come from strangers."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ SHOWN_LENGTH = 40
 
 
 class Formulas:
-    """Finds such cells in rows on their way to a file; `safe` writes an apostrophe before them."""
+    """Detect formulas in rows before they are written; `safe` writes an apostrophe before them."""
 
     def __init__(self, safe: bool = False) -> None:
         self.safe = safe

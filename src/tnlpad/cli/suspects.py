@@ -93,7 +93,7 @@ def suspects(
 
     Example: tnlpad suspects RUN --top 100 --out suspects
 
-    Of any other model: tnlpad suspects --probabilities p.npy --labels y.csv
+    For another model: tnlpad suspects --probabilities p.npy --labels y.csv
     """
     from tnlpad.suspects.export import write_suspects
     from tnlpad.suspects.listing import verdict

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Job = TypeVar("Job")
-GAIN = 1.03  # of more runs, to be worth their memory
-EPOCHS = 2  # until a measurement: the first may have begun before the others
+GAIN = 1.03  # speed-up from which more runs are worth their memory
+EPOCHS = 2  # epochs of each run until a measurement: the first may have begun before the other runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Progress:
 
 
 class Filling(Generic[Job]):
-    """Number of runs at once; call it again and again with the jobs that are running.
+    """Choose the number of parallel runs; call it again and again with the jobs that are running.
 
     Args:
         start: The number to begin with.

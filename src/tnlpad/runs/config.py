@@ -66,7 +66,7 @@ class RunConfig:
     decay: float  # learning-rate factor at each milestone
     decay_takes_effect: Literal[
         "in", "after"
-    ]  # first epoch with the decayed rate: the milestone itself (in) or the next one (after)
+    ]  # whether a decay takes effect in its milestone epoch (in) or in the next one (after)
     momentum: float  # momentum of SGD
     weight_decay: float  # weight decay of SGD
     validation: Literal["noisy", "clean"]  # validate on a part of the training data, or on the published clean set
