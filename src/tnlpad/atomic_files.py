@@ -5,9 +5,12 @@ holds a lock on its temporary file, which the system releases when the process d
 """
 
 import errno
+import hashlib
 import os
 import re
+import secrets
 import shutil
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,24 +24,27 @@ except ImportError:  # Windows: leftovers stay
 
 DEFAULT_MODE = 0o666  # less the umask, as `open` has it
 PRIVATE_MODE = 0o600
-TEMPORARY = re.compile(r"\..+\.\d+\.tnlpad\.tmp", re.DOTALL)
+# Earlier versions wrote no random digits.
+TEMPORARY = re.compile(r"\..+\.\d+(\.[0-9a-f]{8})?\.tnlpad\.tmp", re.DOTALL)
+LONGEST_PART = 180  # bytes of a target's name in a temporary name, which may have 255 altogether
 
 
 @contextmanager
 def replacing(path: Path, mode: int = DEFAULT_MODE) -> Iterator[BinaryIO]:
-    """Open a temporary file that takes this name when the block ends; after an error, nothing has changed."""
-    temporary = _temporary(path)
-    try:
-        with _claimed(temporary, lambda: temporary.touch(mode)):
-            with open(temporary, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    """Open a temporary file that takes this name when the block ends; after an error, nothing has changed.
+
+    Where the name is a link, the file is replaced that it leads to.
+
+    Raises:
+        OSError: The file cannot be written, its name is too long, or it is a pipe or a device.
+    """
+    target = _target(path)
+    with _claimed(target, lambda temporary: temporary.touch(mode, exist_ok=False)) as temporary:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
 
 
 def write_by_rename(path: Path, content: bytes, mode: int = DEFAULT_MODE) -> None:
@@ -69,48 +75,82 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     Raises:
         FileExistsError: There is a file of this name, or a folder that is not empty.
     """
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    target = _target(path)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, "it exists already and is not an empty folder", str(path))
-    temporary = _temporary(path)
+    with _claimed(target, Path.mkdir) as temporary:
+        yield temporary
+        if target.exists():
+            target.rmdir()
+        os.rename(temporary, target)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of dead processes from a folder; those in use stay, and files of others."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if TEMPORARY.fullmatch(entry.name) and _is_ours(entry):
+                _remove_if_abandoned(Path(entry.path))
+
+
+def _is_ours(entry: "os.DirEntry[str]") -> bool:
+    """Return whether an entry is a file or a folder: a link, a pipe or a device is no temporary file of this module."""
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+
+
+def _target(path: Path) -> Path:
+    """Return the file that a name leads to; raise OSError if no file can take its place."""
     try:
-        with _claimed(temporary, lambda: temporary.mkdir(exist_ok=True)):
-            yield temporary
-            if path.exists():
-                path.rmdir()
-            os.rename(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise OSError(error.errno, "the name is too long: choose a shorter one", str(path)) from None
         raise
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, and only a file can be replaced", str(path))
+    return target
 
 
 def _temporary(path: Path) -> Path:
-    """Return the temporary name of a file or folder, of this thread alone."""
-    return path.with_name(f".{path.name}.{threading.get_native_id()}.tnlpad.tmp")
+    """Return a new temporary name for a file or folder: threads of two hosts may have the same number."""
+    return _hidden(path, f"{threading.get_native_id()}.{secrets.token_hex(4)}")
+
+
+def _hidden(path: Path, end: str) -> Path:
+    """Return a name beside a file or folder that matches `TEMPORARY`. It is never too long."""
+    name = os.fsencode(path.name)
+    part = path.name if len(name) <= LONGEST_PART else hashlib.sha256(name).hexdigest()
+    return path.with_name(f".{part}.{end}.tnlpad.tmp")
 
 
 @contextmanager
-def _claimed(temporary: Path, create: Callable[[], object]) -> Iterator[None]:
-    """Remove leftovers of dead processes, create a temporary file or folder, and hold its lock within the block."""
-    _remove_leftovers(temporary.parent)
-    lock = None
-    while lock is None:  # another process may take it for a leftover before it is locked
-        create()
-        try:
-            lock = try_lock(temporary)
-        except OSError:  # this file system has no locks: nobody else removes files either
-            break
+def _claimed(path: Path, create: Callable[[Path], object]) -> Iterator[Path]:
+    """Remove leftovers of dead processes, create a temporary file or folder, and hold its lock within the block.
+
+    After an error, it is removed.
+    """
+    remove_leftovers(path.parent)
+    lock = temporary = None
     try:
-        yield
+        while lock is None:  # another process may take it for a leftover before it is locked
+            temporary = _temporary(path)
+            create(temporary)
+            try:
+                lock = try_lock(temporary)
+            except OSError:  # this file system has no locks: nobody else removes files either
+                break
+        assert temporary is not None, "the loop runs at least once"
+        yield temporary
+    except BaseException:
+        if temporary is not None:
+            _remove(temporary)
+        raise
     finally:
         if lock is not None:
             os.close(lock)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if TEMPORARY.fullmatch(entry.name):
-                _remove_if_abandoned(Path(entry.path))
 
 
 def _remove_if_abandoned(temporary: Path) -> None:
@@ -118,9 +158,14 @@ def _remove_if_abandoned(temporary: Path) -> None:
         lock = try_lock(temporary)
         if lock is not None:
             try:
-                shutil.rmtree(temporary, ignore_errors=True) if temporary.is_dir() else temporary.unlink()
+                _remove(temporary)
             finally:
                 os.close(lock)
+
+
+def _remove(temporary: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(temporary, ignore_errors=True) if temporary.is_dir() else temporary.unlink()
 
 
 def try_lock(path: Path) -> int | None:
@@ -134,7 +179,7 @@ def try_lock(path: Path) -> int | None:
     if fcntl is None:
         raise OSError(errno.ENOTSUP, "no locks on this system", str(path))
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = _opened_for_lock(path)
     except FileNotFoundError:
         return None
     try:
@@ -148,6 +193,17 @@ def try_lock(path: Path) -> int | None:
         raise
     os.close(descriptor)
     return None
+
+
+def _opened_for_lock(path: Path) -> int:
+    """Open a file or folder, for writing if possible: network file systems lock nothing else. Never wait for a pipe."""
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, os.O_RDWR | flags)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a folder, or a file that may only be read
+        return os.open(path, os.O_RDONLY | flags)
 
 
 def is_disk_full(error: BaseException | None) -> bool:

@@ -33,6 +33,18 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, 
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("x" * 252 + ".csv", "Choose a shorter name."), ("none/x.csv", "Name another folder.")],
+)
+def test_space_is_not_said_to_be_missing_where_it_is_not(tmp_path, capsys, name, said):
+    with pytest.raises(typer.Exit):
+        write_text(tmp_path / name, "")
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Free some" not in error
+
+
 def test_json_round_trips_and_refuses_what_json_does_not_know(capsys):
     print_json({"σ": 1})
     assert json.loads(capsys.readouterr().out) == {"σ": 1}

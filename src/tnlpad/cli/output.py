@@ -1,5 +1,6 @@
 """Output shared by all verbs: messages, errors with exit codes, JSON, and folders and files for results."""
 
+import errno
 import json
 import os
 import tempfile
@@ -85,7 +86,7 @@ def make_writable(folder: Path) -> None:
 def refuse_to_overwrite(out: Path, source: Path | str, option: str) -> None:
     """Exit with code 2 if the output file is the user's input."""
     same = os.path.realpath(out) == os.path.realpath(source)  # also through a folder that does not exist yet
-    if same or (out.exists() and os.path.exists(source) and out.samefile(source)):
+    if same or (os.path.exists(out) and os.path.exists(source) and out.samefile(source)):
         fail(f"{option} {out} is the file that the data come from. Name another file.", code=2)
 
 
@@ -101,7 +102,16 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         write_by_rename(path, content)
     except OSError as error:
-        fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another folder.")
+        fail(f"cannot write {path} ({error.strerror or error}). {way_out(error, 'another folder')}")
+
+
+def way_out(error: OSError, other: str) -> str:
+    """Return what to do about a file that cannot be written: only a full disk needs space."""
+    from tnlpad.atomic_files import is_disk_full
+
+    if error.errno == errno.ENAMETOOLONG:
+        return "Choose a shorter name."
+    return f"Free some space there, or name {other}." if is_disk_full(error) else f"Name {other}."
 
 
 @contextmanager
