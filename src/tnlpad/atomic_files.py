@@ -12,6 +12,7 @@ import secrets
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ PRIVATE_MODE = 0o600
 # Earlier versions wrote no random digits.
 TEMPORARY = re.compile(r"\..+\.\d+(\.[0-9a-f]{8})?\.tnlpad\.tmp", re.DOTALL)
 LONGEST_PART = 180  # bytes of a target's name in a temporary name, which may have 255 altogether
+LOCK_SECONDS = 0.5  # to wait for the lock of `writing_alone`
 
 
 @contextmanager
@@ -83,6 +85,48 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         if target.exists():
             target.rmdir()
         os.rename(temporary, target)
+
+
+@contextmanager
+def replacing_by_path(path: Path) -> Iterator[Path]:
+    """Yield a path in a temporary folder; the file that is written there takes this name when the block ends.
+
+    Raises:
+        OSError: As `replacing` does.
+    """
+    target = _target(path)
+    with _claimed(target, Path.mkdir) as temporary:
+        yield temporary / target.name
+        os.replace(temporary / target.name, target)
+        _remove(temporary)
+
+
+@contextmanager
+def writing_alone(path: Path) -> Iterator[None]:
+    """Keep other processes out of such blocks for the same file or folder.
+
+    Raises:
+        BlockingIOError: Another process is within one.
+    """
+    name = _hidden(_target(path), "0")  # no thread has this number
+    limit = time.monotonic() + LOCK_SECONDS
+    lock = None
+    while lock is None:
+        name.touch()
+        try:
+            lock = try_lock(name)
+        except OSError:  # this file system has no locks
+            break
+        if lock is None:  # a process that removes leftovers holds it for an instant
+            if time.monotonic() > limit:
+                raise BlockingIOError(errno.EAGAIN, "another process is writing it", str(path))
+            time.sleep(LOCK_SECONDS / 10)
+    try:
+        yield
+    finally:
+        _remove(name)
+        if lock is not None:
+            os.close(lock)
 
 
 def remove_leftovers(folder: Path) -> None:

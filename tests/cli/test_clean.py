@@ -512,3 +512,113 @@ def test_the_log_of_changes_is_there_when_the_folder_is(tmp_path, monkeypatch):
     monkeypatch.setattr("os.rename", renamed)
     assert trained.asked("clean", run, "--out", tmp_path / "new", "--top", "2").exit_code == 0
     assert there == [True]
+
+
+def contents(folder):
+    return {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+
+
+@pytest.fixture
+def cleaned(tmp_path):
+    """A table that was cleaned, with decisions of a person."""
+    made_run(tmp_path / "run")
+    (tmp_path / "review.csv").write_text("id,label\n0,wasp\n1,fly\n")
+    folder = tmp_path / "out"
+    _written(tmp_path / "run", folder, "--review", tmp_path / "review.csv", "--top", 5)
+    assert set(contents(folder)) == {"m.csv", "m.csv.changes.csv", "m.csv.decisions.csv"}
+    return folder
+
+
+@pytest.mark.parametrize("function", ["os.fsync", "os.replace"])
+@pytest.mark.parametrize("call", range(1, 7))
+def test_data_and_logs_stay_as_they_were_if_one_of_them_cannot_be_written(cleaned, monkeypatch, function, call):
+    before, real, calls = contents(cleaned), getattr(os, function.removeprefix("os.")), []
+
+    def full(*arguments):
+        calls.append(arguments)
+        if len(calls) == call:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)
+
+    (cleaned.parent / "review.csv").write_text("id,label\n5,wasp\n")
+    words = (cleaned.parent / "run", "--review", cleaned.parent / "review.csv", "--top", 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(function, full)
+        result = asked(*words, "--out", cleaned / "m.csv")
+    if len(calls) < call:
+        assert (result.exit_code, call > 3) == (0, True)
+        return
+    assert (result.exit_code, "Free some space" in result.stderr) == (1, True)
+    assert contents(cleaned) == before
+    assert asked(*words, "--out", cleaned / "m.csv").exit_code == 0
+    assert all(content != before[name] for name, content in contents(cleaned).items())
+
+
+def test_where_no_file_can_be_replaced_everything_stays(cleaned, monkeypatch):
+    before = contents(cleaned)
+
+    def refused(source, target):
+        if os.path.dirname(target) == str(cleaned):
+            raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", refused)
+        assert asked(cleaned.parent / "run", "--out", cleaned / "m.csv", "--top", 9).exit_code == 1
+    assert contents(cleaned) == before
+
+
+def test_an_interrupt_just_after_the_data_were_replaced_keeps_their_logs(cleaned, monkeypatch):
+    before, real = contents(cleaned), os.replace
+
+    def interrupted(source, target):
+        real(source, target)
+        if os.path.basename(target) == "m.csv" and os.path.dirname(target) == str(cleaned):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupted)
+    assert asked(cleaned.parent / "run", "--out", cleaned / "m.csv", "--top", 9).exit_code == 130
+    assert len(rows_in(cleaned / "m.csv.changes.csv")) == 9
+    assert contents(cleaned)["m.csv"] != before["m.csv"]
+
+
+@pytest.mark.parametrize("length", [229, 243, 250, 255, 256])
+def test_a_name_is_long_enough_for_the_logs_or_refused_before_anything_is_written(run, tmp_path, length):
+    folder = tmp_path / "out"
+    result = asked(run, "--out", folder / ("x" * (length - 4) + ".csv"), "--top", 2)
+    if length < 240:
+        assert (result.exit_code, len(list(folder.iterdir()))) == (0, 2)
+    else:
+        assert (result.exit_code, "Choose a shorter name" in result.stderr) == (1, True)
+        assert not folder.exists()
+
+
+def test_a_pipe_in_the_place_of_a_log_is_refused(run, tmp_path):
+    os.mkfifo(tmp_path / "m.csv.changes.csv")
+    assert asked(run, "--out", tmp_path / "m.csv").exit_code == 1
+    assert (tmp_path / "m.csv.changes.csv").is_fifo()
+    assert not (tmp_path / "m.csv").exists()
+
+
+def test_the_logs_of_two_commands_at_once_belong_to_the_folder(tmp_path, monkeypatch):
+    run = trained.trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    rename, others = os.rename, []
+
+    def renamed(source, target):
+        if not others:
+            others.append(None)
+            others[0] = trained.asked("clean", run, "--out", tmp_path / "new", "--top", "3")
+        rename(source, target)
+
+    monkeypatch.setattr("os.rename", renamed)
+    assert trained.asked("clean", run, "--out", tmp_path / "new", "--top", "2").exit_code == 0
+    assert (others[0].exit_code, "another process is writing it" in others[0].stderr) == (1, True)
+    assert len(rows_in(tmp_path / "new.changes.csv")) == 2
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_a_kill_leaves_beside_a_complete_folder_goes_with_the_next_command(run, tmp_path):
+    made = trained.trained(own_data(tmp_path, "folder"), tmp_path / "runs")
+    assert trained.asked("clean", made, "--out", tmp_path / "new", "--top", "2").exit_code == 0
+    (tmp_path / ".new.0.tnlpad.tmp").touch()
+    assert trained.asked("clean", made, "--out", tmp_path / "new", "--top", "2").exit_code == 2
+    assert not list(tmp_path.glob(".*"))

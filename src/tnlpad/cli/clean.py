@@ -11,7 +11,7 @@ import typer
 
 from tnlpad.cli.find_run import find_ranked_run
 from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs, SpreadsheetSafe, table_options
-from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say, used_folder
+from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say, used_folder, way_out
 from tnlpad.cli.progress import progress_reporter
 from tnlpad.report.words import counted
 from tnlpad.spreadsheets import Formulas
@@ -187,6 +187,7 @@ def _check_target(
     files: str | None,
 ) -> None:
     """Exit with code 2 if the data cannot be written to this path."""
+    from tnlpad.atomic_files import remove_leftovers
     from tnlpad.suspects.cleaned_files import FOLDER, allowed_suffixes, suffix_of
 
     for source in (found.about.get("path"), *reviews):
@@ -198,9 +199,10 @@ def _check_target(
     to_folder = suffix_of(out) == FOLDER
     if files is not None and not (to_folder and origin == "image folder"):
         fail(f"--files {files} is for images that are written to a folder. Leave it out.", code=2)
-    if out.is_dir() and (not to_folder or any(out.iterdir())):
+    if os.path.isdir(out) and (not to_folder or any(out.iterdir())):
+        remove_leftovers(out.parent)  # of a command that was killed just after the folder had its name
         fail(f"--out {out} is a folder that exists already{' and is not empty' * to_folder}. Name another one.", code=2)
-    if to_folder and out.exists() and not out.is_dir():
+    if to_folder and os.path.exists(out) and not os.path.isdir(out):
         fail(f"--out {out} is a file, and the data are written to a folder. Name another one.", code=2)
     source = os.path.realpath(found.about.get("path") or "")
     if to_folder and os.path.realpath(out).startswith(source + os.sep):
@@ -237,7 +239,7 @@ def _write(
         except (DataError, RecordError) as error:
             fail(str(error), code=3)
         except OSError as error:
-            fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another place.")
+            fail(f"cannot write {out} ({error.strerror or error}). {way_out(error, 'another place')}")
     if note := formulas.note(changes_file(out), "tnlpad clean"):
         say(f"Note: {note}", quiet)
 

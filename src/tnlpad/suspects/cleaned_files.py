@@ -6,12 +6,13 @@ X.decisions.csv    the labels that a person decided on, by their ids in X, for a
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from tnlpad.atomic_files import replacing_folder
+from tnlpad.atomic_files import replacing_by_path, replacing_folder, write_by_rename, writing_alone
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.decided import decisions_file
 from tnlpad.data.own.hugging_face import is_hugging_face
@@ -20,6 +21,7 @@ from tnlpad.data.own.shards import is_shard_folder
 from tnlpad.data.own.tables import TextForm
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
+from tnlpad.regular_files import open_regular
 from tnlpad.spreadsheets import Formulas
 from tnlpad.suspects.clean import CHANGES_HEADER, HEADER, ORIGINAL, Cleaned, Cleaning
 from tnlpad.suspects.cleaned_arrays import write_npz
@@ -109,33 +111,74 @@ def write_cleaned(
         DataError: The data are gone, or have changed since the run.
         OSError: A file cannot be written.
     """
-    origin = origin_of(run, cleaning.kept)
+    write = _writer(out, run, cleaning.kept, files, reporter)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    replacing = replacing_folder if suffix_of(out) == FOLDER else replacing_by_path
+    # The data come last: after a kill between them and the logs, the same command writes everything again.
+    with writing_alone(out), _put_back_after_errors(out), replacing(out) as target:
+        _write_logs(out, cleaning, write(target), formulas)
+
+
+def _writer(
+    out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, reporter: Reporter
+) -> Callable[[Path], NewIds]:
+    """Read the data again, and return what writes the cleaned ones to a path."""
+    origin = origin_of(run, kept)
+    if origin in ("shards", "record"):
+        _require_places(run, kept)
+        return lambda target: _write_labels(target, kept)
     writers: dict[Origin, Callable[[_Task], NewIds]] = {
         "image folder": _write_images,
         "parquet": _write_dataset,
         "dataset folder": _write_dataset,
         "arrays": _write_arrays,
     }
-    if origin in ("shards", "record"):
-        _write_record(out, run, cleaning.kept)
-        new_ids: NewIds = {}
-    else:
-        task = _task(out, run, cleaning.kept, files, reporter)
-        if task.suffix == FOLDER:
-            # The logs come first: after a kill between them and the folder, the same command writes both again.
-            with replacing_folder(out) as folder:
-                new_ids = writers[origin](replace(task, target=folder))
-                _write_logs(out, cleaning, new_ids, formulas)
-            return
-        new_ids = writers.get(origin, _write_table)(task)
-    _write_logs(out, cleaning, new_ids, formulas)
+    task, write = _task(out, run, kept, files, reporter), writers.get(origin, _write_table)
+    return lambda target: write(replace(task, target=target))
+
+
+@contextmanager
+def _put_back_after_errors(out: Path) -> Iterator[None]:
+    """After an error within the block, let the logs be as they were, unless the data have been replaced already."""
+    identity, before = _identity(out), {log: _content(log) for log in (changes_file(out), decisions_file(out))}
+    try:
+        yield
+    except BaseException:
+        if _identity(out) == identity:  # else Ctrl-C came between the last rename and the end of the block
+            for log, content in before.items():
+                with suppress(OSError):
+                    _put_back(log, content)
+        raise
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _content(log: Path) -> bytes | None:
+    try:
+        with open_regular(log) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _put_back(log: Path, content: bytes | None) -> None:
+    if content is None:
+        log.unlink(missing_ok=True)
+    elif content != _content(log):
+        write_by_rename(log, content)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Task:
     """Where to write which samples of which data; `data` are None for image files, which are not opened.
 
-    A folder is written into `target`, which takes the name `out` when it is complete.
+    They are written to `target`, which takes the name `out` when it is complete.
     """
 
     out: Path
@@ -158,23 +201,24 @@ def _task(out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, repo
         listing = run.list_data()
         require_unchanged(run, listing)
     source = source_of(run, listing if data is None else data)
-    out.parent.mkdir(parents=True, exist_ok=True)
     return _Task(out=out, target=out, source=source, data=data, kept=kept, used=run.samples["id"], files=files)
 
 
-def _write_record(out: Path, run: RankedRun, kept: Sequence[Cleaned]) -> None:
+def _require_places(run: RankedRun, kept: Sequence[Cleaned]) -> None:
     places = (run.about.get("path"), *(row.path for row in kept))
     if run.about and not any(os.path.exists(each or "") for each in places):
         raise DataError(f"{run.about['path']} is gone, and its images are, such as {kept[0].path}. {MOVED}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_rows(out, HEADER, (row.fields() for row in kept))
+
+
+def _write_labels(target: Path, kept: Sequence[Cleaned]) -> NewIds:
+    write_rows(target, HEADER, (row.fields() for row in kept))
+    return {}
 
 
 def _write_images(task: _Task) -> NewIds:
     if task.suffix == FOLDER:
         return write_image_folder(task.target, task.source, task.kept, task.files)
-    write_rows(task.out, HEADER, (row.fields() for row in task.kept))
-    return {}
+    return _write_labels(task.target, task.kept)
 
 
 def _write_dataset(task: _Task) -> NewIds:
@@ -182,40 +226,42 @@ def _write_dataset(task: _Task) -> NewIds:
     if task.suffix == FOLDER:
         write_dataset_folder(task.target, task.source, dataset)
     elif task.suffix == ".parquet":
-        write_parquet(task.out, task.source, dataset)
+        write_parquet(task.target, task.source, dataset)
     else:
-        return write_text(task.out, as_text_table(task.source, dataset), TextForm())
+        return write_text(task.target, as_text_table(task.source, dataset), TextForm())
     return {}
 
 
 def _write_arrays(task: _Task) -> NewIds:
     if task.suffix == ".npz":
-        return write_npz(task.out, task.source, task.kept, task.used)
+        return write_npz(task.target, task.source, task.kept, task.used)
     data = task.data
     assert data is not None, "arrays are opened"
     assert data.features is not None, "only features are written as text"
     place = {name: row for row, name in enumerate(data.ids)}
     rows = ([*(getattr(row, name) for name in FEATURE_COLUMNS), *data.features[place[row.id]]] for row in task.kept)
-    write_rows(task.out, (*FEATURE_COLUMNS, *data.columns), rows)
+    write_rows(task.target, (*FEATURE_COLUMNS, *data.columns), rows)
     return {}
 
 
 def _write_table(task: _Task) -> NewIds:
     table, form = cleaned_table(task.source, task.kept, task.used)
     if task.suffix in JSON_SUFFIXES:
-        return write_json_lines(task.out, task.source, table)
+        return write_json_lines(task.target, task.source, table)
     if task.suffix == WORKBOOK_SUFFIX:
-        return write_workbook(task.out, task.source, table)
-    return write_text(task.out, table, form)
+        return write_workbook(task.target, task.source, table)
+    return write_text(task.target, table, form)
 
 
 def _write_logs(out: Path, cleaning: Cleaning, new_ids: NewIds, formulas: Formulas | None) -> None:
+    """Write both logs, and let neither have its name before both are complete."""
     changes, decisions = changes_file(out), decisions_file(out)
-    write_rows(changes, CHANGES_HEADER, (change.fields() for change in cleaning.changes), formulas=formulas)
     decided = sorted((new_ids.get(name, name), label) for name, label in cleaning.decided.items())
-    if decided:
-        write_rows(decisions, ("id", "label"), decided)
-    else:
+    with replacing_by_path(changes) as target:
+        write_rows(target, CHANGES_HEADER, (change.fields() for change in cleaning.changes), formulas=formulas)
+        if decided:
+            write_rows(decisions, ("id", "label"), decided)
+    if not decided:
         decisions.unlink(missing_ok=True)  # of data that were written here before
 
 
