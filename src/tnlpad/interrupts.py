@@ -29,7 +29,9 @@ _received: list[int] = []
 
 def leave(*_: object) -> "NoReturn":
     """End the process at once, also in the middle of an import, where an exception may be lost or changed."""
-    os.write(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2, b"Interrupted.\n")
+    with suppress(OSError, ValueError):
+        if sys.__stderr__ is not None:  # else it was closed before the start, and a file may have its number
+            os.write(sys.__stderr__.fileno(), b"Interrupted.\n")
     os._exit(INTERRUPTED)
 
 
@@ -41,7 +43,8 @@ def end_interrupted() -> "NoReturn":
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
-            stream.flush()
+            if stream is not None:
+                stream.flush()
     os._exit(INTERRUPTED)
 
 

@@ -110,6 +110,18 @@ def test_an_interrupt_is_130_and_one_line_at_any_moment(moment, tmp_path):
     assert (ended, errors.splitlines()[-1], errors.count("\n")) == (130, "Interrupted.", 1 + ("no runs" in errors))
 
 
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(
+    "moment", ["import typer.main; typer.main.get_command = stop", "tnlpad.records.store.find_runs = stop"]
+)
+def test_an_interrupt_is_130_without_a_stream_to_tell_it_on(closed, moment, tmp_path):
+    code = "import os, signal, sys; stop = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
+    code += f"sys.argv = ['tnlpad', 'runs', '.']; import tnlpad.records.store; {moment}\n"
+    (tmp_path / "interrupting.py").write_text(f"{code}from tnlpad.__main__ import main; main()")
+    words = f"{sys.executable} -m interrupting {closed}"
+    assert subprocess.run(words, shell=True, cwd=tmp_path, timeout=60, check=False).returncode == 130
+
+
 def test_an_interrupt_while_python_cleans_up_changes_nothing(tmp_path):
     code = f"import sys; sys.argv = ['tnlpad', 'runs', {str(tmp_path)!r}]\n"
     code += "class Last:\n def __del__(self):\n  stop()\n  os.write(2, b'survived')\n"
