@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import tnlpad
 import tnlpad.cli as cli
+from tests.suspects.made import made_run
 from tnlpad.cli import app
 
 
@@ -141,3 +142,33 @@ def test_an_interrupt_in_a_library_that_raises_its_own_error_is_one(monkeypatch)
     monkeypatch.setattr("tnlpad.records.store.find_runs", save)
     result = CliRunner().invoke(app, ["runs", "."])
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+
+
+def ended(words, redirection, **environment):
+    """Run a command as a shell does, and return the exit codes of its pipe and what it says on stderr."""
+    line = f"{sys.executable} -m tnlpad {words} {redirection}; echo ${{PIPESTATUS[@]}} >&2"
+    result = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment
+    )
+    *said, codes = result.stderr.splitlines()
+    return codes, said
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["--help", "runs {}", "runs {} --json", "suspects {}", "suspects {} --json"])
+def test_a_full_disk_below_the_output_is_one_line(tmp_path, words, unbuffered):
+    made_run(tmp_path / "run")
+    words = words.format(tmp_path / "run" if words.startswith("suspects") else tmp_path)
+    code, said = ended(words, "> /dev/full", PYTHONUNBUFFERED=unbuffered)
+    assert (code, said[-1][:54]) == ("1", "Error: cannot write the output (No space left on devic")
+    assert not any("Traceback" in line or "ignored" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "reader", "codes"), [("--help", "| true", "1 0"), ("doctor --json", "| head -1", "0 0")]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(words, reader, codes):
+    found, said = ended(words, reader)
+    assert found == codes
+    assert not any("rror" in line for line in said)

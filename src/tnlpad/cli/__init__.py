@@ -24,7 +24,7 @@ from tnlpad.cli.demo import demo
 from tnlpad.cli.doctor import doctor
 from tnlpad.cli.export import export
 from tnlpad.cli.noise import noise
-from tnlpad.cli.output import fail, say
+from tnlpad.cli.output import checked_output, fail, say
 from tnlpad.cli.predict import predict
 from tnlpad.cli.report import report
 from tnlpad.cli.reproduce import reproduce
@@ -132,4 +132,5 @@ def main() -> None:
         # two operations, so with libgomp they spin for that long first.
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
-    app(prog_name="tnlpad")
+    with checked_output():
+        app(prog_name="tnlpad")

@@ -1,11 +1,13 @@
 """Output shared by all verbs: messages, errors with exit codes, JSON, and folders and files for results."""
 
 import errno
+import io
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +15,54 @@ import typer
 
 from tnlpad.interrupts import was_interrupted
 from tnlpad.ranks.launch import launched_rank
+
+
+class OutputError(Exception):
+    """Standard output cannot be written."""
+
+
+class _StandardOutput(io.FileIO):
+    """Tells its errors from those of other files. That a pipe is broken is none: `head` has seen enough."""
+
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(error.strerror or str(error)) from error
+
+
+@contextmanager
+def checked_output() -> Iterator[None]:
+    """End with one line and code 1 if standard output cannot be written within the block, as on a full disk."""
+    before = sys.stdout
+    buffer = getattr(before, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)  # of `python -u`, the buffer is none
+    if not isinstance(before, io.TextIOWrapper) or type(raw) is not io.FileIO:
+        yield  # closed, a terminal of Windows, or the text that a test collects
+        return
+    before.flush()
+    output = io.TextIOWrapper(
+        io.BufferedWriter(_StandardOutput(raw.fileno(), "wb", closefd=False)),
+        encoding=before.encoding,
+        errors=before.errors,
+        line_buffering=before.line_buffering or before.write_through,
+    )
+    try:
+        with redirect_stdout(output):
+            try:
+                yield
+            finally:
+                with suppress(BrokenPipeError):
+                    output.flush()
+    except OutputError as error:
+        typer.echo(f"Error: cannot write the output ({error}). Free some space, or send it elsewhere.", err=True)
+        sys.exit(1)
+    finally:
+        # What could not be written would be tried again when Python ends, with a traceback.
+        with suppress(OSError, OutputError):
+            output.close()
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
