@@ -103,6 +103,13 @@ def test_a_kill_leaves_complete_parts_and_the_same_call_continues(folder, names,
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
 
 
+def test_hidden_files_of_others_stay(folder, names, tmp_path):
+    (tmp_path / ".x.tmp").write_text("mine")
+    (tmp_path / ".x.12.tnlpad.tmp").write_text("half")
+    prepare(names, Files(folder, names), tmp_path)
+    assert [each.name for each in tmp_path.glob(".*.tmp")] == [".x.tmp"]
+
+
 def test_the_disk_is_looked_at_before_anything_is_decoded(folder, names, tmp_path, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(40_000))

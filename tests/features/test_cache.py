@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tnlpad.atomic_files import replacing
 from tnlpad.data.own.digests import Digests
 from tnlpad.features import cache as cache_module
 from tnlpad.features.cache import EntryKey, FeatureCache, cached_entries, clear_entry, default_cache
@@ -143,14 +144,18 @@ def test_without_a_folder_nothing_is_kept():
     assert (list(cache.read(Digests.of([digest(1)]))), cache.problem) == ([], None)
 
 
-def test_abandoned_temporary_files_are_removed(tmp_path):
+@pytest.mark.parametrize("clear", [False, True])
+def test_temporary_files_of_dead_processes_are_removed_and_no_others(tmp_path, clear):
     stored(tmp_path, 1)
-    old, new = (tmp_path / KEY.folder_name / f".{name}.safetensors.1.tmp" for name in "ab")
-    for file in (old, new):
-        file.write_bytes(b"x")
-    os.utime(old, (0, time.time() - 10_000))
-    read(tmp_path, 1)
-    assert (old.exists(), new.exists()) == (False, True)
+    folder = tmp_path / KEY.folder_name
+    mine = folder / ".x.tmp"
+    mine.write_text("mine")
+    os.utime(mine, (0, time.time() - 10_000))
+    with replacing(folder / "y"):
+        (used,) = folder.glob(".y.*")
+        (folder / ".x.12.tnlpad.tmp").write_text("half")
+        clear_entry(cached_entries(tmp_path)[0]) if clear else read(tmp_path, 1)
+        assert {each.name for each in folder.glob(".*")} == {mine.name, used.name}
 
 
 def test_entries_are_listed_and_cleared(tmp_path):

@@ -18,7 +18,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from tnlpad.atomic_files import replacing, write_by_rename
+from tnlpad.atomic_files import remove_leftovers, replacing, write_by_rename
 from tnlpad.data.files import BLOCK_BYTES, readable, readable_as
 from tnlpad.data.pixels import UNNAMED, file_content, open_resized
 from tnlpad.data.prepared import (
@@ -143,8 +143,7 @@ def _require_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> 
 
 def _begin(folder: Path, listed: bytes, facts: dict[str, Any]) -> None:
     """Write what the folder is going to be, or compare it with what was begun; remove what a kill left behind."""
-    for left in folder.glob(".*.tmp"):
-        left.unlink()
+    remove_leftovers(folder)
     if (folder / BEGUN).exists():
         with readable_as("JSON", folder / BEGUN, ADVICE):
             before = load_json(folder / BEGUN)

@@ -25,7 +25,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.atomic_files import write_by_rename
+from tnlpad.atomic_files import remove_leftovers, write_by_rename
 from tnlpad.data.files import user_cache
 from tnlpad.data.own.digests import DIGEST_BYTES, NOWHERE, DigestIndex, Digests
 from tnlpad.json_text import load_json
@@ -37,7 +37,6 @@ ROWS_PER_SHARD = 1024
 SECONDS_PER_SHARD = 10.0  # computation that a killed pass may lose
 SMALL_SHARD_ROWS = 256
 MAX_SMALL_SHARDS = 32
-ABANDONED_SECONDS = 3600.0  # age at which a temporary file has no writer any more
 
 Features = NDArray[np.float32]
 
@@ -196,8 +195,9 @@ def cached_entries(root: Path) -> list[CacheEntry]:
 
 def clear_entry(entry: CacheEntry) -> None:
     """Remove the files of one folder that the cache wrote, and the folder if nothing else is in it."""
+    remove_leftovers(entry.folder)
     for file in entry.folder.iterdir():
-        if SHARD.fullmatch(file.name) or file.name == INFO or _is_temporary(file.name):
+        if SHARD.fullmatch(file.name) or file.name == INFO:
             with suppress(FileNotFoundError):
                 file.unlink()
     with suppress(OSError):  # it holds files of someone else, or is being written to
@@ -233,6 +233,7 @@ def _info(folder: Path) -> EntryKey | None:
 
 
 def _shards(folder: Path) -> Iterator[Path]:
+    remove_leftovers(folder)
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -240,14 +241,6 @@ def _shards(folder: Path) -> Iterator[Path]:
     for name in names:
         if SHARD.fullmatch(name):
             yield folder / name
-        elif _is_temporary(name):
-            with suppress(OSError):
-                if time.time() - (folder / name).stat().st_mtime > ABANDONED_SECONDS:
-                    (folder / name).unlink()
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".tmp")
 
 
 class Shard(NamedTuple):

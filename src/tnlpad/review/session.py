@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tnlpad.atomic_files import PRIVATE_MODE, write_by_rename
+from tnlpad.atomic_files import PRIVATE_MODE, remove_leftovers, write_by_rename
 from tnlpad.json_text import load_json
 from tnlpad.records.store import LOCK_TIMEOUT_SECONDS, RunInUse
 from tnlpad.suspects.listing import RankedRun
@@ -62,8 +62,7 @@ def locked(folder: Path) -> Iterator[None]:
             f"this run is being reviewed{where} already. Use that page, or stop its server first."
         ) from error
     try:
-        for leftover in folder.glob(".*.tmp"):  # of killed servers
-            leftover.unlink()
+        remove_leftovers(folder)
         yield
     finally:
         lock.release()
