@@ -4,12 +4,16 @@ import json
 
 from tnlpad.records.checksums import FORMAT_KEY, KEY, checksums_of, sealed
 from tnlpad.records.store import to_json
+from tnlpad.suspects import audited_run
 
 
 def edit(path, change):
-    """Change the content of a JSON file; if it is of a finished run, the checksums are made to fit."""
+    """Change the content of a JSON file; if it is of a finished run or an audit, the checksums are made to fit."""
     content = json.loads(path.read_text())
+    checksum = content.pop("checksum", None)
     change(content)
+    if checksum is not None:
+        content["checksum"] = audited_run._checksum(content)
     path.write_text(json.dumps(content))
     if (path.parent / "summary.json").exists():
         reseal(path.parent)

@@ -366,7 +366,7 @@ DAMAGED = {
     r"rate\.with_unsure is not a list of two": lambda plain: plain["rate"].update(with_unsure=[]),
     "mean_confidence is not a list of two": lambda plain: plain.update(mean_confidence=[0.5]),
     "numbers of wrong, checked, drawn": lambda plain: plain["rate"].update(wrong=61),
-    "format is 99, and this version reads 1": lambda plain: plain.update(format=99),
+    "format is 99, and this version reads up to 2": lambda plain: plain.update(format=99),
     "by is 'age'": lambda plain: plain.update(by="age"),
 }
 FOREIGN = {
@@ -387,6 +387,67 @@ def test_the_content_of_a_result_is_checked(run, clean, said, change):
     where = "the audit of another run" if said in FOREIGN else "damaged"
     with pytest.raises(RecordError, match=rf"audit/result\.json is {where} \(.*{said}.*Remove it, and run `tnlpad"):
         rank_run(run.folder)
+
+
+def written_result(run, clean):
+    """Write the audit of a run, whose decisions name a new class, and return its file."""
+    decisions = {str(row): clean[row] for row in range(60)} | {"60": "yes"}
+    return write_audit(run.folder.path / "audit", audit_run(run, decisions))
+
+
+def test_no_bit_of_a_result_changes_unnoticed(run, clean):
+    path = written_result(run, clean)
+    before, content = read_audit(run.folder.path).to_json(), path.read_bytes()
+    places = np.random.default_rng(0).choice(8 * len(content), 300, replace=False).tolist()
+    places += [8 * content.index(key) + 8 + bit for key in (b'"format"', b'"checksum"', b'"yes"') for bit in range(8)]
+    places += [8 * content.index(b'"format": ') + 80 + bit for bit in range(8)]
+    refused = 0
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            found = read_audit(run.folder.path)
+        except RecordError:
+            refused += 1
+        else:
+            assert found.to_json() == before  # white space
+    assert refused > 250
+
+
+def test_a_result_of_an_earlier_version_is_read_with_a_note(run, clean):
+    path = written_result(run, clean)
+    before, plain = read_audit(run.folder.path).to_json(), json.loads(path.read_text())
+    del plain["checksum"]
+    path.write_text(json.dumps(plain))
+    with pytest.raises(RecordError, match=r"result\.json is damaged \(its content does not fit its checksum\)"):
+        read_audit(run.folder.path)
+    path.write_text(json.dumps(plain | {"format": 1}))
+    with pytest.warns(UserWarning, match=r"result\.json was written by an earlier version, without a checksum"):
+        assert read_audit(run.folder.path).to_json() == before
+    read_audit(run.folder.path)  # the note comes once
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        *((f"{name} is missing", name) for name in ("drawn", "cells", "by", "seed", "token", "labels")),
+        ("by is 'age', not random or class or confidence", {"by": "age"}),
+        ("cells are not triples", {"cells": [[0, 0]]}),
+        ("cells are not triples", {"cells": [[2**40, 0, 600]]}),
+        ("cells do not have 600 labels", {"cells": [[0, 0, 599]]}),
+        ("drawn are not lists", {"drawn": [["1", "ant", 1.5, 0]]}),
+        ("drawn has a row or a cell", {"drawn": [["1", "ant", 600, 0]]}),
+        ("drawn has a row or a cell", {"drawn": [["1", "ant", 0, 9]]}),
+        ("drawn has a row twice", {"drawn": [["1", "ant", 0, 0]] * 2}),
+    ],
+)
+def test_the_content_of_a_sample_is_checked(run, said, change):
+    audited_run.write_sample(run.folder.path / "audit", run, draw_from_run(run, 20))
+    path = run.folder.path / "audit" / "audit.json"
+    edit(path, lambda plain: plain.pop(change) if isinstance(change, str) else plain.update(change))
+    with pytest.raises(RecordError, match=rf"audit\.json is damaged \({said}.*draw a new sample"):
+        audited_run.read_sample(run.folder.path / "audit", run)
 
 
 def test_a_sample_is_not_extended_with_another_confidence(run):

@@ -6,16 +6,18 @@ index.html      the page on which a person decides
 decisions.csv   the decisions, if they are saved here
 result.json     the share of wrong labels, and the decisions
 
-`audit.json` has a checksum, since a sample that was changed by hand is no random sample. Decisions carry the token of
-their drawing, so that those about another run are noticed.
+`audit.json` has a checksum, since a sample that was changed by hand is no random sample. `result.json` has one since
+format 2, because `tnlpad clean` writes the labels in it. Decisions carry the token of their drawing, so that those
+about another run are noticed.
 """
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from tnlpad.atomic_files import write_by_rename
 from tnlpad.errors import DataError
 from tnlpad.records.scores import SampleScores
 from tnlpad.records.store import RecordError, read_json, to_json
-from tnlpad.schema import Schema, problem, shown
+from tnlpad.schema import Schema, fits, problem, shown
 from tnlpad.suspects.audit import DESIGNS, By, Choice, ClassRate, Rate, Sample, draw, rate, recalibrated
 from tnlpad.suspects.evidence import Floats
 from tnlpad.suspects.intervals import LEVEL, Share
@@ -38,8 +40,17 @@ UNSURE = "?"  # as a decision in Python: the person cannot tell
 FOLDER = "audit"
 SAMPLE_FILE, TABLE_FILE, PAGE_FILE = "audit.json", "audit.csv", "index.html"
 DECISIONS_FILE, RESULT_FILE = "decisions.csv", "result.json"
-FORMAT = 1
+SAMPLE_FORMAT, RESULT_FORMAT = 1, 2
+UNSEALED_FORMAT = 1  # of a result, without a checksum
 REPEAT = "Remove it, and run `tnlpad audit` again with your decisions."
+DRAW_AGAIN = "Restore it, or draw a new sample with --out FOLDER."
+SAMPLE: Schema = {
+    **dict.fromkeys(("format", "seed", "labels"), int),
+    "token": str,
+    "by": Literal["random", "class", "confidence"],
+    "cells": list[list[int]],  # each: stratum, class, number of labels
+    "drawn": list[list],  # each: id, label, row, cell
+}
 SHARE: Schema = dict.fromkeys(("estimate", "low", "high"), float)
 COUNTS, CLASS_COUNTS = ("checked", "wrong", "unsure", "undecided"), ("label", "labels", "checked", "wrong")
 CLASS_RATE: Schema = {**dict.fromkeys(CLASS_COUNTS, int), "share": SHARE}
@@ -60,6 +71,7 @@ RESULT: Schema = {
     "weights": dict[str, float],
     "mean_confidence": list[float],
 }
+_unsealed: set[Path] = set()  # results without a checksum that this process has warned about
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,7 +108,7 @@ class Audit:
         plain = asdict(self)
         for each, found in zip(plain["rate"]["classes"], self.rate.classes, strict=True):
             each["name"] = self.class_names[found.label]
-        return {"format": FORMAT, "level": LEVEL} | plain
+        return {"format": RESULT_FORMAT, "level": LEVEL} | plain
 
     def confidence(self, ids: Sequence[str], confidence: Floats) -> Floats:
         """Return recalibrated confidences of the samples with these ids; see `recalibrated`."""
@@ -214,7 +226,7 @@ def write_sample(folder: Path, run: "RankedRun", sample: Sample, formulas: "Form
     given = run.ranking.evidence.given
     rows = [[run.names.ids[row], names[given[row]], row, cell] for row, cell in _pairs(sample)]
     content = {
-        "format": FORMAT,
+        "format": SAMPLE_FORMAT,
         "run": run_id(run),
         "token": token(run, sample),
         "by": sample.by,
@@ -235,12 +247,16 @@ def write_sample(folder: Path, run: "RankedRun", sample: Sample, formulas: "Form
         ([name, run.names.paths[row], label] for name, label, row, _ in rows),
         formulas=formulas,
     )
-    write_by_rename(folder / SAMPLE_FILE, to_json(content | {"checksum": _checksum(content)}))
+    write_by_rename(folder / SAMPLE_FILE, _sealed(content))
     return [folder / SAMPLE_FILE, table]
 
 
 def _pairs(sample: Sample) -> Iterable[tuple[int, int]]:
     return zip(sample.rows.tolist(), sample.cells.tolist(), strict=True)
+
+
+def _sealed(content: Mapping[str, Any]) -> bytes:
+    return to_json({**content, "checksum": _checksum(content)})
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
@@ -251,17 +267,17 @@ def read_sample(folder: Path, run: "RankedRun") -> Sample | None:
     """Read the sample that was drawn from a run; return None if there is none.
 
     Raises:
-        RecordError: The file was changed, or is of another run.
+        RecordError: The file was changed, lacks something, or is of another run.
     """
     path = folder / SAMPLE_FILE
     if not path.exists():
         return None
     content = read_json(path)
     checksum = content.pop("checksum", None)
-    if content.get("format") != FORMAT or checksum != _checksum(content):
-        raise RecordError(
-            f"{path} was changed since the sample was drawn. Restore it, or draw a new sample with --out FOLDER."
-        )
+    if content.get("format") != SAMPLE_FORMAT or checksum != _checksum(content):
+        raise RecordError(f"{path} was changed since the sample was drawn. {DRAW_AGAIN}")
+    if found := problem(content, SAMPLE) or _sample_problem(content):
+        raise RecordError(f"{path} is damaged ({found}). {DRAW_AGAIN}")
     drawn, cells = content["drawn"], np.array(content["cells"], dtype=np.int64).reshape(-1, 3)
     sample = Sample(
         by=content["by"],
@@ -272,12 +288,26 @@ def read_sample(folder: Path, run: "RankedRun") -> Sample | None:
         cell_classes=cells[:, 1],
         cell_sizes=cells[:, 2],
     )
-    if content["token"] != token(run, sample):
+    if content["token"] != token(run, sample) or sample.total != len(run.names.ids):
         raise RecordError(
             f"{path} was drawn from another run, or the labels of the run have changed since. Draw a new sample with "
             "--out FOLDER."
         )
     return sample
+
+
+def _sample_problem(content: Mapping[str, Any]) -> str | None:
+    """Return why the fields of a sample, whose types are right, do not fit together; None if they do."""
+    cells, drawn, labels = content["cells"], content["drawn"], content["labels"]
+    if any(len(cell) != 3 or min(cell) < 0 or cell[0] >= len(cells) for cell in cells):
+        return "cells are not triples of a stratum, a class and a number of labels"
+    if sum(size for _, _, size in cells) != labels:
+        return f"cells do not have {labels} labels in all"
+    if any(len(each) != 4 or not fits(each[2:], list[int]) for each in drawn):
+        return "drawn are not lists of an id, a label, a row and a cell"
+    if not all(0 <= row < labels and 0 <= cell < len(cells) for _, _, row, cell in drawn):
+        return "drawn has a row or a cell that there is not"
+    return "drawn has a row twice" if len({row for _, _, row, _ in drawn}) < len(drawn) else None
 
 
 def extended(sample: Sample, size: int, run: "RankedRun") -> Sample:
@@ -372,7 +402,7 @@ def _require_drawn(ids: Iterable[str], drawn: set[str], where: str) -> None:
 def write_audit(folder: Path, audit: Audit) -> Path:
     """Write `result.json`."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_by_rename(folder / RESULT_FILE, to_json(audit.to_json()))
+    write_by_rename(folder / RESULT_FILE, _sealed(audit.to_json()))
     return folder / RESULT_FILE
 
 
@@ -386,8 +416,13 @@ def read_audit(run_folder: Path) -> Audit | None:
     if not path.exists():
         return None
     plain = read_json(path)
+    checksum = plain.pop("checksum", None)
     if found := problem(plain, RESULT) or _result_problem(plain):
         raise RecordError(f"{path} is damaged ({found}). {REPEAT}")
+    if plain["format"] == UNSEALED_FORMAT and checksum is None:
+        _warn_of_unsealed(path)
+    elif checksum != _checksum(plain):
+        raise RecordError(f"{path} is damaged (its content does not fit its checksum). {REPEAT}")
     rated = plain["rate"]
     return Audit(
         **{name: plain[name] for name in ("run", "by", "seed", "drawn", "total", "review", "given", "weights")},
@@ -403,6 +438,17 @@ def read_audit(run_folder: Path) -> Audit | None:
         class_names=tuple(plain["class_names"]),
         mean_confidence=tuple(plain["mean_confidence"]),
     )
+
+
+def _warn_of_unsealed(path: Path) -> None:
+    """Warn, once for each file, that an earlier version wrote it."""
+    if path not in _unsealed:
+        _unsealed.add(path)
+        warnings.warn(
+            f"{path} was written by an earlier version, without a checksum: damage to it may go unnoticed. Running "
+            "`tnlpad audit` again with your decisions adds one.",
+            stacklevel=3,
+        )
 
 
 def _share(plain: Mapping[str, float]) -> Share:
@@ -423,7 +469,9 @@ def _result_problem(plain: Mapping[str, Any]) -> str | None:
     fractions = {f"{where}.{name}": share[name] for where, share in shares.items() for name in SHARE}
     fractions |= {f"{where}[{place}]": each for where, pair in pairs.items() for place, each in enumerate(pair)}
     checks = {
-        f"format is {plain['format']}, and this version reads {FORMAT}": plain["format"] == FORMAT,
+        f"format is {plain['format']}, and this version reads up to {RESULT_FORMAT}": (
+            plain["format"] in (UNSEALED_FORMAT, RESULT_FORMAT)
+        ),
         f"by is {shown(plain['by'])}, not {' or '.join(DESIGNS)}": plain["by"] in (*DESIGNS, None),
         "rate.classes has labels that class_names lacks": all(
             0 <= each["label"] < len(plain["class_names"]) for each in rated["classes"]
