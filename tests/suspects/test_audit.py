@@ -436,6 +436,7 @@ def test_a_result_of_an_earlier_version_is_read_with_a_note(run, clean):
         ("cells are not triples", {"cells": [[0, 0]]}),
         ("cells are not triples", {"cells": [[2**40, 0, 600]]}),
         ("cells do not have 600 labels", {"cells": [[0, 0, 599]]}),
+        ("drawn are not lists", {"drawn": [5]}),
         ("drawn are not lists", {"drawn": [["1", "ant", 1.5, 0]]}),
         ("drawn has a row or a cell", {"drawn": [["1", "ant", 600, 0]]}),
         ("drawn has a row or a cell", {"drawn": [["1", "ant", 0, 9]]}),

@@ -49,7 +49,7 @@ SAMPLE: Schema = {
     "token": str,
     "by": Literal["random", "class", "confidence"],
     "cells": list[list[int]],  # each: stratum, class, number of labels
-    "drawn": list[list],  # each: id, label, row, cell
+    "drawn": list,  # each: id, label, row, cell
 }
 SHARE: Schema = dict.fromkeys(("estimate", "low", "high"), float)
 COUNTS, CLASS_COUNTS = ("checked", "wrong", "unsure", "undecided"), ("label", "labels", "checked", "wrong")
@@ -303,7 +303,7 @@ def _sample_problem(content: Mapping[str, Any]) -> str | None:
         return "cells are not triples of a stratum, a class and a number of labels"
     if sum(size for _, _, size in cells) != labels:
         return f"cells do not have {labels} labels in all"
-    if any(len(each) != 4 or not fits(each[2:], list[int]) for each in drawn):
+    if any(not isinstance(each, list) or len(each) != 4 or not fits(each[2:], list[int]) for each in drawn):
         return "drawn are not lists of an id, a label, a row and a cell"
     if not all(0 <= row < labels and 0 <= cell < len(cells) for _, _, row, cell in drawn):
         return "drawn has a row or a cell that there is not"
