@@ -1,9 +1,12 @@
 """Flip a bit in a finished run: every output must be as before, or be refused with an error of this project."""
 
+import csv
 import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +16,8 @@ from benchmarks.faults.case import Case, Failure
 from benchmarks.faults.children import in_children
 from benchmarks.faults.errors import brief, is_ours, traced
 
+AUDITED = "audited"  # a run on features, with the result of an audit
+DECIDED = 20  # labels of the audit
 NO_ARTEFACTS = ("suspects", "lock")  # written again whenever they are wanted
 REFUSED = "refused"
 
@@ -26,7 +31,7 @@ class Foreign(Exception):
 class Flips:
     """Attack finished runs of several kinds, in a folder."""
 
-    kinds = tuple(samples.TRAINED)
+    kinds = (*samples.TRAINED, AUDITED)
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
@@ -42,7 +47,7 @@ class Flips:
         """Flip a bit for each case of one kind of run, and return which outputs changed or failed."""
         kind = cases[0].kind
         if kind not in self.expected:
-            self.runs[kind] = samples.train(self.folder / kind, kind)
+            self.runs[kind] = trained(self.folder / kind, kind)
             self.expected[kind] = self._undisturbed(kind)
         # Each in a process of its own, which has not seen the undamaged file.
         return [failure for case in cases for failure in in_children([case], self._flip)]
@@ -88,6 +93,33 @@ class Flips:
         return Failure(case=case, kind=f"{name}: changes {', '.join(changed)} unnoticed", detail=detail)
 
 
+def trained(folder: Path, kind: str) -> Path:
+    """Train on data of a kind, and return the finished run; all is below the folder."""
+    run = samples.train(folder, data_kind(kind))
+    if kind == AUDITED:
+        audit(run, folder / "audit")
+    return run
+
+
+def audit(run: Path, folder: Path) -> None:
+    """Put the result of an audit into a run. Its decisions name a class that the data lack."""
+    words = [sys.executable, "-m", "tnlpad", "audit", str(run), "--out", str(folder), "--quiet"]
+    subprocess.run([*words, "--sample", str(DECIDED)], check=True, capture_output=True, timeout=300)
+    with open(folder / "audit.csv", newline="") as file:
+        ids = [row["id"] for row in csv.DictReader(file)]
+    with open(folder / "decisions.csv", "w", newline="") as file:
+        labels = [*samples.CLASSES, "yes"]
+        csv.writer(file).writerows([("id", "label"), *((name, labels[n % 4]) for n, name in enumerate(ids))])
+    subprocess.run(words, check=True, capture_output=True, timeout=300)
+    (run / "audit").mkdir()
+    shutil.copy(folder / "result.json", run / "audit")
+
+
+def data_kind(kind: str) -> str:
+    """Return the kind of the data of a kind of run."""
+    return "features" if kind == AUDITED else kind
+
+
 def is_output(path: Path) -> bool:
     """Return whether a file of a run folder is not read by any command."""
     return path.parts[0] in NO_ARTEFACTS
@@ -115,9 +147,10 @@ def outputs(run: Path, damaged: str = "") -> Outputs:
 def commands(run: Path, out: Path) -> dict[str, list[str]]:
     """Return the commands that read a run, by their names."""
     data = name_of_data(run)
+    listed = {"runs": ["runs", str(run.parent), "--json"]}
     if not data:
-        return {"report": ["report", str(run.parent), "--out", str(out / "report")]}
-    return {
+        return listed | {"report": ["report", str(run.parent), "--out", str(out / "report")]}
+    return listed | {
         "suspects": ["suspects", str(run), "--out", str(out / "list"), "--format", "csv,html"],
         "clean": ["clean", str(run), "--out", str(out / f"cleaned{Path(data).suffix}"), "--top", "3"],
         "predict": ["predict", str(run), data, "--out", str(out / "predictions.csv")],
@@ -126,7 +159,7 @@ def commands(run: Path, out: Path) -> dict[str, list[str]]:
 
 def name_of_data(run: Path) -> str:
     """Return the path of the data that a run was trained on; empty if they are published."""
-    kind = run.parents[1].name
+    kind = data_kind(run.parents[1].name)
     return str(samples.data_of(run.parents[1], kind)) if kind in samples.WRITERS else ""
 
 
@@ -143,7 +176,8 @@ def command_output(words: Sequence[str], out: Path, damaged: str) -> str:
         if "Error: " not in result.stderr:
             raise Foreign(f"{words[0]} exits with {result.exit_code} and no message", result.output)
         return REFUSED
-    if damaged and damaged in result.stderr:
+    said = result.stderr + (result.stdout if words[0] == "runs" else "")  # which lists the problems of runs
+    if damaged and damaged in said:
         return REFUSED
     return digest([result.stdout.encode(), *contents(out)])
 
