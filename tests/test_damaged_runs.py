@@ -17,7 +17,7 @@ import tnlpad
 from tests.cli.trained import asked
 from tests.edited_runs import edit, without_checksums
 from tests.time_limit import time_limit
-from tnlpad.records import checksums
+from tnlpad.records import checksums, store
 from tnlpad.records.archive import finished_records
 from tnlpad.records.store import RecordError, RunFolder
 
@@ -442,3 +442,42 @@ def test_artefacts_are_replaced_without_a_moment_in_which_the_run_does_not_load(
         tnlpad.load(run)
         folder.replace_artefacts({name: lambda file, after=after: file.write(after)})
         assert folder.artefact(name).read_bytes() == after
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_replacing_other_artefacts_keeps_those_of_a_killed_process(run, monkeypatch, stop):
+    folder, names = RunFolder(run), ("data.json", "samples.parquet")
+    contents = {name: (run / name).read_bytes() for name in names}
+    rename, calls = os.replace, []
+
+    def stopping(*paths):
+        calls.append(paths)
+        if len(calls) > stop:
+            raise KeyboardInterrupt
+        rename(*paths)
+
+    monkeypatch.setattr("os.replace", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        folder.replace_artefacts({name: lambda file, name=name: file.write(contents[name] + b" ") for name in names})
+    monkeypatch.setattr("os.replace", rename)
+    folder.replace_artefacts({"decided.csv": lambda file: file.write(b"id,label\n")})
+    again = RunFolder(run)
+    written = [again.artefact(name).read_bytes() != contents[name] for name in names]
+    assert sum(written) == stop - 1
+    assert "replaced_by" not in json.loads((run / "summary.json").read_text())["sha256"]
+
+
+def test_a_file_that_is_replaced_while_it_is_checked_is_not_damaged(run, monkeypatch):
+    folder, compare = RunFolder(run), store.is_intact
+
+    def replaced_meanwhile(path, expected):
+        monkeypatch.setattr(store, "is_intact", compare)
+        content = path.read_bytes()
+        RunFolder(run).replace_artefacts({path.name: lambda file: file.write(content + b"\n")})
+        return compare(path, expected)
+
+    monkeypatch.setattr(store, "is_intact", replaced_meanwhile)
+    assert folder.artefact("data.json") == run / "data.json"
+    flip(run / "data.json", 80)
+    with pytest.raises(RecordError, match=r"data\.json is damaged"):
+        folder.artefact("data.json")

@@ -5,7 +5,8 @@
 
 The checksum of the summary is of its content, not of its bytes, without that checksum. Runs of format 1 have neither of
 these fields. A summary that has one of them without the other is damaged. While artefacts are replaced, `replaced_by`
-holds the checksums of their next content, so that a run loads whenever a process is killed.
+holds the checksums of their next content, so that a run loads whenever a process is killed. The next process that
+replaces artefacts settles those: which of them were replaced is seen from their content.
 """
 
 import hashlib
@@ -43,6 +44,12 @@ class Checksums:
     def expected(self, name: str) -> tuple[str, ...]:
         """Return the checksums that a file may have; none if it is not an artefact of the run."""
         return tuple(found[name] for found in (self.files, self.replaced_by) if name in found)
+
+    def settled(self, run: Path) -> "Checksums":
+        """Return the checksums of a run folder after a process was killed while it replaced artefacts there."""
+        there = {name: digest for name, digest in self.replaced_by.items() if (run / name).is_file()}
+        done = {name: digest for name, digest in there.items() if sha256_of(run / name) == digest}
+        return Checksums(files={**self.files, **done})
 
     def replacing(self, files: Mapping[str, str]) -> "Checksums":
         """Return the checksums that hold until these files are replaced."""

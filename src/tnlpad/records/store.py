@@ -115,8 +115,18 @@ class RunFolder:
         if not path.is_file():
             raise damaged(path, "it is not a regular file")
         if checksums is not None:
-            _require_intact(path, checksums.expected(name))
+            self._require_intact(name, checksums)
         return path
+
+    def _require_intact(self, name: str, checksums: Checksums) -> None:
+        try:
+            _require_intact(self.path / name, checksums.expected(name))
+        except RecordError:
+            # Another process may have replaced the file since the summary was read.
+            now = self._summary_and_checksums()[1]
+            if now is None or now == checksums:
+                raise
+            _require_intact(self.path / name, now.expected(name))
 
     def require_intact(self) -> None:
         """Raise `RecordError` if a file that a finished run has a checksum of is missing or not as it was written."""
@@ -147,7 +157,9 @@ class RunFolder:
                 write(files[name])
                 files[name].flush()
             if checksums is not None:
-                checksums = checksums.replacing({name: sha256_of(Path(file.name)) for name, file in files.items()})
+                checksums = checksums.settled(self.path).replacing(
+                    {name: sha256_of(Path(file.name)) for name, file in files.items()}
+                )
                 write_by_rename(self.summary_file, to_json(sealed(summary, checksums)))
         if checksums is not None:
             write_by_rename(self.summary_file, to_json(sealed(summary, checksums.replaced)))
