@@ -1,6 +1,8 @@
 """Labels that a person decided on are not asked about again when the cleaned data are trained on."""
 
 import csv
+import json
+import os
 
 import pytest
 
@@ -130,3 +132,33 @@ def test_a_page_is_written_again_if_the_data_are_newer(tmp_path):
     written = page.stat().st_mtime_ns
     trained(data, tmp_path / "runs", 1, "--id", "key")
     assert page.stat().st_mtime_ns == written
+
+
+def test_a_damaged_list_is_not_counted_and_written_again(tmp_path):
+    data, _ = test_rows.csv(tmp_path)
+    run = trained(data, tmp_path / "runs")
+    place = run / "suspects"
+    intact = {path.name: path.read_bytes() for path in place.iterdir()}
+    assert intact.keys() == {"suspects.csv", "index.html", "checksums.json"}
+    (before,) = json.loads(asked("runs", tmp_path / "runs", "--json").stdout)
+    for name, content in intact.items():
+        times = os.stat(place / name)
+        (place / name).write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+        os.utime(place / name, ns=(times.st_atime_ns, times.st_mtime_ns))  # a disk that fails does not change the time
+        (found,) = json.loads(asked("runs", tmp_path / "runs", "--json").stdout)
+        assert found["suspects"] == (before["suspects"] if name == "index.html" else None)
+        result = asked("train", data, "--set", "epochs=1", "--out", tmp_path / "runs")
+        assert ("is damaged, and is written again" in result.stderr, result.exit_code) == (True, 0)
+        assert {path.name: path.read_bytes() for path in place.iterdir()} == intact
+    assert json.loads(asked("runs", tmp_path / "runs", "--json").stdout) == [before]
+
+
+def test_a_list_of_an_earlier_version_is_kept(tmp_path):
+    data, _ = test_rows.csv(tmp_path)
+    run = trained(data, tmp_path / "runs")
+    listed = run / "suspects" / "suspects.csv"
+    (run / "suspects" / "checksums.json").unlink()
+    listed.write_text("confidence\n0.9\n")
+    assert json.loads(asked("runs", tmp_path / "runs", "--json").stdout)[0]["suspects"] == 1
+    assert trained(data, tmp_path / "runs") == run
+    assert listed.read_text() == "confidence\n0.9\n"

@@ -128,15 +128,17 @@ def _unfinished(folder: "RunFolder") -> State:
 
 
 def _suspects(folder: "RunFolder") -> int | None:
-    """Count the suspects in the list beside the run; None if there is none, or none that can be called so."""
+    """Count the suspects in the list beside the run; None if it is gone or changed, or none can be called so."""
     import csv
     from io import TextIOWrapper
 
     from tnlpad.regular_files import open_regular
-    from tnlpad.suspects.export import CSV_FILE
+    from tnlpad.suspects.export import CSV_FILE, is_as_written
     from tnlpad.suspects.ranking import SUSPECT_FROM
 
     path = folder.path / "suspects" / CSV_FILE
+    if not is_as_written(path.parent, CSV_FILE):
+        return None
     try:
         with TextIOWrapper(open_regular(path), encoding="utf-8", newline="") as file:
             sure = [float(row["confidence"]) >= SUSPECT_FROM for row in csv.DictReader(file)]

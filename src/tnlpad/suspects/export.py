@@ -6,6 +6,7 @@ Every file is written by rename, and long ones a few rows at a time.
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from tnlpad.atomic_files import replacing, write_by_rename
 from tnlpad.data.own.hugging_face import is_hugging_face
+from tnlpad.json_text import load_json
+from tnlpad.records.checksums import sha256_of
 from tnlpad.records.samples import DATA_FILE, DECIDED_FILE, SAMPLES_FILE
 from tnlpad.records.scores import SampleScores, write_array
+from tnlpad.records.store import to_json
 from tnlpad.spreadsheets import Formulas
 from tnlpad.suspects import DEFAULT_FORMATS
 from tnlpad.suspects.audited_run import FOLDER as AUDIT_FOLDER
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 COLUMNS = tuple(field.name for field in fields(Suspect))
 CSV_FILE, PAGE_FILE = "suspects.csv", "index.html"
+CHECKSUMS_FILE = "checksums.json"  # of the list and the page beside a run
 # Names of the control and the image in Label Studio's own template for image classification.
 LABEL_STUDIO_CONTROL, LABEL_STUDIO_OBJECT = "choice", "image"
 
@@ -86,7 +91,8 @@ def write_beside_run(
 ) -> tuple[RankedRun, Path]:
     """Write the list and the page of a finished run into its folder, and return the run and the page.
 
-    They are kept if they are newer than everything that they show: the data, their record, and the decisions.
+    They are kept if they are newer than everything that they show: the data, their record, and the decisions. A person
+    may edit them. What has another content and is no newer than its checksum is damaged, and written again.
 
     Raises:
         OSError: A file cannot be written.
@@ -96,9 +102,31 @@ def write_beside_run(
     place = folder.path / "suspects"
     files = {"csv": CSV_FILE, "html": PAGE_FILE}
     shown = list(_shown(run))
-    outdated = [name for name in DEFAULT_FORMATS if not _is_newer(place / files[name], shown)]
+    newer = [name for name in DEFAULT_FORMATS if _is_newer(place / files[name], shown)]
+    damaged = [name for name in newer if _is_damaged(place, files[name])]
+    for name in damaged:
+        warn(f"Note: {place / files[name]} is damaged, and is written again.")
+    outdated = [name for name in DEFAULT_FORMATS if name not in newer or name in damaged]
     write_suspects(place, outdated, run, run.suspects(), data=data, root=root, warn=warn)
+    known = (place / CHECKSUMS_FILE).exists() and all(is_as_written(place, name) for name in files.values())
+    if outdated or not known:
+        write_by_rename(place / CHECKSUMS_FILE, to_json({name: sha256_of(place / name) for name in files.values()}))
     return run, place / PAGE_FILE
+
+
+def _is_damaged(folder: Path, name: str) -> bool:
+    return not is_as_written(folder, name) and _is_newer(folder / CHECKSUMS_FILE, [folder / name])
+
+
+def is_as_written(folder: Path, name: str) -> bool:
+    """Return whether a file beside a run has its checksum, or is of an earlier version, which wrote none."""
+    try:
+        known = load_json(folder / CHECKSUMS_FILE)
+        return isinstance(known, dict) and known.get(name) == sha256_of(folder / name)
+    except FileNotFoundError:
+        return not os.path.lexists(folder / CHECKSUMS_FILE)
+    except (OSError, ValueError):
+        return False
 
 
 def _shown(run: RankedRun) -> Iterator[Path]:
