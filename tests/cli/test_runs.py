@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+import tnlpad
 from tests.cli.trained import asked, own_data, trained
 from tests.edited_runs import reseal
+from tests.records.test_store import shut_off
 from tests.time_limit import time_limit
 from tnlpad.records.store import RunFolder
 
@@ -103,3 +105,23 @@ def test_listing_needs_no_torch(runs):
     check = "import sys; from tnlpad.cli import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
     command = [sys.executable, "-c", check, "runs", str(runs[0])]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_a_run_that_hides_its_files_hides_no_others(runs, tmp_path, monkeypatch):
+    _, done = runs
+    hidden = shutil.copytree(done, tmp_path / "hidden_0123456789")
+    shutil.copytree(done, tmp_path / done.name)
+    shut_off(monkeypatch, hidden)
+    result = asked("runs", tmp_path, "--json")
+    assert result.exit_code == 0, result.output
+    found = {each["name"]: each for each in json.loads(result.stdout)}
+    assert found[done.name]["state"] == "finished"
+    assert "cannot be read (Permission denied). Check its permissions." in found[hidden.name]["problem"]
+    for run in (hidden, "hidden"):
+        result = asked("suspects", run, "--runs", tmp_path)
+        assert (result.exit_code, "cannot be read (Permission denied)" in result.stderr) == (3, True)
+    with pytest.raises(tnlpad.DataError, match="Check its permissions"):
+        tnlpad.load(hidden)
+    shut_off(monkeypatch, tmp_path.parent)
+    result = asked("runs", tmp_path)
+    assert (result.exit_code, "Traceback" in result.output) == (3, False)

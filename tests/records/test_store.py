@@ -3,6 +3,7 @@ import json
 import multiprocessing
 import os
 import threading
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -407,3 +408,73 @@ def test_own_data_need_a_validation_accuracy(finished_folder):
     edit(finished_folder.config_file, lambda config: config.update(data={}))
     with pytest.raises(RecordError, match=r"chosen\.validation_accuracy is None"):
         finished_summary(finished_folder)
+
+
+# Permissions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked_run(finished_folder, monkeypatch):
+    """A run in a folder that may not be searched, also not by root."""
+    shut_off(monkeypatch, finished_folder.path)
+    return finished_folder
+
+
+def shut_off(monkeypatch, folder, number=errno.EACCES):
+    """Let system calls on whatever is below a folder fail."""
+
+    def guarded(call):
+        def called(path, *words, **options):
+            if isinstance(path, str | os.PathLike) and folder in Path(path).parents:
+                raise OSError(number, os.strerror(number), str(path))
+            return call(path, *words, **options)
+
+        return called
+
+    for name in ("stat", "open", "scandir", "listdir"):
+        monkeypatch.setattr(os, name, guarded(getattr(os, name)))
+
+
+def test_a_run_that_hides_its_files_is_not_damaged(locked_run):
+    (found,) = find_runs(locked_run.path.parent)
+    assert found.path == locked_run.path
+    for read in (found.summary, found.config, found.epochs, found.require_intact, lambda: finished_summary(found)):
+        with pytest.raises(RecordError, match=r"json cannot be read \(Permission denied\)\. Check its perm") as raised:
+            read()
+        assert "remove" not in str(raised.value)
+    assert (found.in_use, found.changed) == (False, 0)
+
+
+def test_a_report_and_a_grid_name_a_run_that_hides_its_files(locked_run):
+    problems = []
+    assert finished_records([locked_run.path.parent], problems.append) == []
+    assert ["cannot be read (Permission denied)" in problem.reason for problem in problems] == [True]
+    now = run_status(locked_run.path.name, locked_run.path.parent)
+    assert (now.state, "Check its permissions" in now.problem) == ("damaged", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, r"\(Permission denied\)\. Check its permissions\."),
+        (errno.EIO, r"\(Input/output error\)\. Check the disk\."),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_not_damaged(finished_folder, monkeypatch, number, said):
+    def failing(path):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr("tnlpad.records.checksums.open_regular", failing)
+    with pytest.raises(RecordError, match=rf"config\.json cannot be read {said}") as raised:
+        finished_folder.config()
+    assert "remove" not in str(raised.value)
+
+
+def test_a_lock_that_cannot_be_opened_tells_nothing(folder, monkeypatch):
+    folder.lock_file.touch()
+
+    def failing(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("filelock.FileLock.acquire", failing)
+    assert not folder.in_use

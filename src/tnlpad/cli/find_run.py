@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tnlpad.cli.options import table_options
-from tnlpad.cli.output import fail
+from tnlpad.cli.output import exit_codes, fail
 
 if TYPE_CHECKING:
     from tnlpad.records.store import RunFolder
@@ -20,7 +20,8 @@ MIN_HASH_DIGITS = 4
 
 def find_run(run: str, runs: Path) -> "RunFolder":
     """Return a finished run by its folder, its name or hash, the start of one, or `latest`; exit with 3 if none."""
-    found = _matching(run, runs)
+    with exit_codes():
+        found = _matching(run, runs)
     if len(found) != 1:
         trained = f" The last run on these data is {last}." if (last := _last_run_on(run, runs)) is not None else ""
         if found:
@@ -40,10 +41,10 @@ def find_run(run: str, runs: Path) -> "RunFolder":
 
 def _matching(run: str, runs: Path) -> "list[RunFolder]":
     """Return the runs that a word may mean, by the first rule that fits any."""
-    from tnlpad.records.store import RunFolder, find_runs
+    from tnlpad.records.store import RunFolder, find_runs, is_run
 
     for path in (Path(run), runs / run):
-        if (path / "config.json").is_file():
+        if is_run(path):
             return [RunFolder(path)]
     if not run or "/" in run:
         return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.options import AsJson
-from tnlpad.cli.output import fail, print_json, printable, say
+from tnlpad.cli.output import exit_codes, fail, print_json, printable, say
 from tnlpad.cli.progress import duration
 
 if TYPE_CHECKING:
@@ -72,10 +72,11 @@ def runs(
     """
     from tnlpad.records.store import find_runs
 
-    if not folder.is_dir():
-        what = "is a file, not a folder of runs" if folder.exists() else "does not exist"
+    if not os.path.isdir(folder):
+        what = "is a file, not a folder of runs" if os.path.exists(folder) else "does not exist"
         fail(f"{folder} {what}. Name the folder that `tnlpad train --out` wrote to.", code=3)
-    listed = sorted(map(_listed, find_runs(folder)), key=lambda each: -each.changed)
+    with exit_codes():
+        listed = sorted(map(_listed, find_runs(folder)), key=lambda each: -each.changed)
     if as_json:
         print_json([each.to_json() for each in listed])
         return

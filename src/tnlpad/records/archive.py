@@ -171,7 +171,7 @@ def _read_source(path: Path) -> FinishedRecord | Problem | None:
         if not path.is_dir():
             return _from_file(path)
         folder = RunFolder(path)
-        if folder.finished and (path / DATA_FILE).exists():
+        if folder.finished and os.path.exists(path / DATA_FILE):
             return Problem(kind="own", path=path, reason="a run on own data")
         if folder.finished:
             return _from_folder(folder)

@@ -11,7 +11,10 @@ written. Any other unreadable content raises `RecordError`. The summary holds ch
 reads one compares: see `checksums.py`.
 """
 
+import errno
 import json
+import os
+import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -36,6 +39,10 @@ EPOCH: Schema = {
     **dict.fromkeys(("judged", "selection", "norms"), Optional(dict)),
 }
 RESTORE = "Restore it from a copy, or remove the run's folder and train again."
+WAYS_TO_READ = {  # a file that may be intact
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Check its permissions."),
+    errno.EIO: "Check the disk.",
+}
 _unchecked: set[Path] = set()
 
 
@@ -62,11 +69,11 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        return self.config_file.exists()
+        return _may_exist(self.config_file)
 
     @property
     def finished(self) -> bool:
-        return self.summary_file.exists()
+        return _may_exist(self.summary_file)
 
     @property
     def changed(self) -> float:
@@ -108,11 +115,12 @@ class RunFolder:
             RecordError: The run is finished, and the file is missing or not as it was written.
         """
         path, checksums = self.path / name, self._summary_and_checksums()[1] if self.finished else None
-        if not path.exists() and checksums is not None and name in checksums.files:
+        there = _may_exist(path)
+        if not there and checksums is not None and name in checksums.files:
             raise RecordError(f"{path} is missing, and the run was trained with it. {RESTORE}")
-        if not path.exists():
+        if not there:
             return None
-        if not path.is_file():
+        if os.path.exists(path) and not os.path.isfile(path):
             raise damaged(path, "it is not a regular file")
         if checksums is not None:
             self._require_intact(name, checksums)
@@ -239,16 +247,18 @@ class RunFolder:
 
     @property
     def in_use(self) -> bool:
-        """Whether another process holds the lock."""
+        """Whether another process is known to hold the lock: on a disk that is read only, that cannot be told."""
         from filelock import FileLock, Timeout
 
-        if not self.lock_file.exists():
+        if not os.path.exists(self.lock_file):
             return False
         try:
             with FileLock(self.lock_file).acquire(timeout=0):
                 return False
         except Timeout:
             return True
+        except OSError:
+            return False
 
     def _make(self) -> None:
         try:
@@ -269,7 +279,7 @@ class RunFolder:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise damaged(self.epochs_file, str(error)) from error
+            raise unusable(self.epochs_file, error) from error
 
 
 def _require_intact(path: Path, expected: tuple[str, ...]) -> None:
@@ -278,7 +288,8 @@ def _require_intact(path: Path, expected: tuple[str, ...]) -> None:
     try:
         intact = is_intact(path, expected)
     except OSError as error:
-        raise RecordError(f"{path} cannot be read ({error.strerror or error}). {RESTORE}") from error
+        way_out = WAYS_TO_READ.get(error.errno or 0, RESTORE)
+        raise RecordError(f"{path} cannot be read ({error.strerror or error}). {way_out}") from error
     if not intact:
         raise RecordError(
             f"{path} is damaged: it was changed after the run was finished. Its SHA-256 must be {expected[0]}. "
@@ -288,10 +299,33 @@ def _require_intact(path: Path, expected: tuple[str, ...]) -> None:
 
 def find_runs(root: Path) -> Iterator[RunFolder]:
     """Yield every run folder directly within `root`, sorted by name."""
-    if root.is_dir():
-        for path in sorted(root.iterdir()):
-            if (path / "config.json").is_file():
-                yield RunFolder(path)
+    if os.path.isdir(root):
+        try:
+            paths = sorted(root.iterdir())
+        except OSError as error:
+            raise unusable(root, error) from error
+        yield from (RunFolder(path) for path in paths if is_run(path))
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder has the configuration of a run, or hides what it has."""
+    try:
+        return stat.S_ISREG((folder / "config.json").stat().st_mode)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _may_exist(path: Path) -> bool:
+    """Return whether there is such a file. If nobody may look, whoever reads it says so."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def find_hash(root: Path, digits: str) -> RunFolder | None:
@@ -314,10 +348,17 @@ def read_json(path: Path) -> Record:
             "the command that creates it."
         ) from error
     except (ValueError, OSError) as error:
-        raise damaged(path, str(error)) from error
+        raise unusable(path, error) from error
     if not isinstance(value, dict):
         raise damaged(path, "not a JSON object")
     return value
+
+
+def unusable(path: Path, error: Exception) -> RecordError:
+    """Return the error for a record that cannot be read, and may be intact, or is damaged."""
+    if isinstance(error, OSError) and error.errno in WAYS_TO_READ:
+        return RecordError(f"{path} cannot be read ({error.strerror}). {WAYS_TO_READ[error.errno]}")
+    return damaged(path, str(error))
 
 
 def damaged(path: Path, reason: str) -> RecordError:
