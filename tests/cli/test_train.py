@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import types
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.trained import asked, own_data, trained
 from tnlpad.cli import app
 from tnlpad.cli.summary import print_summary
 from tnlpad.cli.tensorboard import scalars
@@ -456,3 +458,43 @@ def test_tensorboard_that_is_not_installed(tensorboard_out, monkeypatch):
     assert result.exit_code == 1
     assert "tnlpad[tracking]" in result.stderr
     assert not tensorboard_out.exists()
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """Return a function after which nothing can be written any more."""
+
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def begin():
+        for name in ("atomic_files._temporary", "cli.output.make_writable", "records.store.RunFolder.lock"):
+            monkeypatch.setattr(f"tnlpad.{name}", refused)
+        monkeypatch.setattr("filelock.FileLock.acquire", refused)
+
+    return begin
+
+
+def test_a_finished_run_is_shown_where_nothing_can_be_written(tmp_path, read_only):
+    data = own_data(tmp_path, "features")
+    run = trained(data, tmp_path / "runs")
+    read_only()
+    words = ("train", data, "--set", "epochs=1", "--out", tmp_path / "runs")
+    first = asked(*words)
+    assert (first.exit_code, "Suspect labels: " in first.stdout, "again" in first.stderr) == (0, True, False), (
+        first.stderr
+    )
+    (run / "suspects" / "suspects.csv").unlink()
+    result = asked(*words)
+    assert (result.exit_code, result.stdout) == (0, first.stdout)
+    assert "not written again (Read-only file system)" in result.stderr
+    new = asked(*words, "--seed", 2)
+    assert (new.exit_code, "cannot write there (Read-only file system)" in new.stderr) == (1, True)
+
+
+def test_a_review_that_cannot_be_written_names_a_way_out(tmp_path, read_only):
+    run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
+    read_only()
+    result = asked("review", run, "--no-browser")
+    assert result.exit_code == 1
+    assert "(Read-only file system). Free some space there, or copy the run's folder" in result.stderr

@@ -60,7 +60,10 @@ def review(
         reason = error.strerror or error
         if port is not None and error.filename is None:  # not of a file
             fail(f"--port {port}: cannot listen there ({reason}). Name another port, or leave --port out.", code=2)
-        fail(f"the review in {found.folder.path} cannot be opened or written ({reason}).")
+        fail(
+            f"the review in {found.folder.path} cannot be opened or written ({reason}). Free some space there, or copy "
+            "the run's folder to a disk that you may write to, and review that one."
+        )
     _say_goodbye(opened, quiet)
 
 

@@ -1,9 +1,10 @@
 """`tnlpad train`: train one run, or resume it."""
 
+import errno
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from tnlpad.runs.config import RunConfig
 
 resuming_option = partial(typer.Option, rich_help_panel="Resuming")
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 EXAMPLE_DATASET = "digits"  # its defaults are listed by `--settings` without DATA
 
 
@@ -236,9 +238,10 @@ def train(
     say(f"{place.path.name} on {where}{f' on {count} ranks' if count > 1 else ''}", quiet)
     if cluster is None and (unused := unused_gpu(where)) is not None:
         say(unused, quiet)
-    train_run = run if cluster is None or place.finished else cluster.runner()
+    known = place.finished  # such a run is shown also where nothing can be written
+    train_run = run if cluster is None or known else cluster.runner()
     with (
-        used_folder(out, "--out") as folder,
+        nullcontext(out) if known else used_folder(out, "--out") as folder,
         exit_codes(),
         ending_early(kept="The last checkpoint, if there is one yet, is"),
         redirect_stdout(sys.stderr),  # Ray prints messages, and stdout is for results
@@ -277,7 +280,7 @@ def train(
         print_summary(finished.summary(), finished.path)
     if keep_scores:
         with ending_early(kept="The finished run is"):
-            _list_suspects(finished, own, root, quiet, as_json)
+            _list_suspects(finished, own, root, quiet, as_json, known)
 
 
 def _one_dataset(argument: str | None, option: str | None) -> str | None:
@@ -382,13 +385,16 @@ def _require_begun(run: "RunFolder") -> None:
 
 
 def _list_suspects(
-    finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, as_json: bool
+    finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, as_json: bool, known: bool
 ) -> None:
-    """Write the suspect labels into the run's folder, and print how many there are."""
+    """Write the suspect labels into the run's folder, and print how many there are.
+
+    The folder of a run that was `known` before may be read only.
+    """
     from tnlpad.records.scores import SCORES_FILE
     from tnlpad.records.store import RecordError
-    from tnlpad.suspects.export import write_beside_run
-    from tnlpad.suspects.listing import verdict
+    from tnlpad.suspects.export import PAGE_FILE, write_beside_run
+    from tnlpad.suspects.listing import rank_run, verdict
 
     try:
         found, page = write_beside_run(finished, own, root, partial(say, quiet=quiet))
@@ -397,7 +403,17 @@ def _list_suspects(
             fail(f"No list of suspects: {error}", code=3)
         say(f"No list of suspects: {error}", quiet)  # the run was finished earlier, with --no-scores
         return
+    except OSError as error:
+        if not known or error.errno not in READ_ONLY:
+            raise
+        found, page = rank_run(finished), finished.path / "suspects" / PAGE_FILE
+        say(
+            f"Note: the list of suspects was not written again ({error.strerror}): {page.parent} cannot be written. "
+            "Copy the run to a disk that can be written, or use `tnlpad suspects --out`.",
+            quiet,
+        )
     if not as_json:
         typer.echo(verdict(found))
-        typer.echo(f"Suspect labels: {page}")
+        if page.exists():
+            typer.echo(f"Suspect labels: {page}")
         say(f"Next: {shlex.join(['tnlpad', 'review', str(finished.path)])}", quiet)
