@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tnlpad.errors import DataError
-from tnlpad.memory import require_memory
+from tnlpad.memory import memory_limits, require_memory
 from tnlpad.records.store import damaged
 
 PARTS = ("train", "validation", "test")
 VALUE_BYTES = 4  # that a value takes in memory at least
+COPIES = 2  # of a text in memory: as it is read, and as it is used
+MEASURED_ROWS = 1 << 16  # at once
+RESTORE = "Restore it."
 TEXTS, NUMBERS = ("id", "path", "label_name", "part"), ("label", "row", "index", "given")  # columns by their types
 
 
@@ -36,7 +39,8 @@ def read_columns(path: Path, needed: Sequence[str], optional: Sequence[str] | No
             if missing := [name for name in needed if name not in names]:
                 raise damaged(path, f"column {missing[0]} is missing")
             wanted = [name for name in names if optional is None or name in (*needed, *optional)]
-            require_memory(file.metadata.num_rows * len(wanted) * VALUE_BYTES, str(path), "Restore it.")
+            require_memory(file.metadata.num_rows * len(wanted) * VALUE_BYTES, str(path), RESTORE)
+            _require_texts_fit(path, file, wanted)
             table = file.read(wanted, use_threads=False)
     except (OSError, ValueError, KeyError, DataError, pa.ArrowException) as error:
         raise damaged(path, str(error)) from error
@@ -44,6 +48,35 @@ def read_columns(path: Path, needed: Sequence[str], optional: Sequence[str] | No
         if found := _column_problem(name, column):
             raise damaged(path, found)
     return table
+
+
+def _require_texts_fit(path: Path, file: Any, wanted: Sequence[str]) -> None:
+    """Raise an error if texts do not fit into memory: one that is stored once may be the value of many rows."""
+    import pyarrow.parquet as pq
+    from pyarrow import types
+
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    kinds = {name: file.schema_arrow.field(name).type for name in wanted}
+    texts = [name for name, kind in kinds.items() if types.is_string(kind) or types.is_large_string(kind)]
+    most = COPIES * sum(group.num_rows * group.total_byte_size for group in groups)
+    if not texts or most <= min(memory_limits(), default=most):
+        return
+    require_memory(COPIES * sum(group.total_byte_size for group in groups), str(path), RESTORE)
+    needed = 0
+    # It holds each text once, however often it occurs, and raises where an encoding does not allow that.
+    with pq.ParquetFile(path, read_dictionary=texts) as listing:
+        for number in range(len(groups)):
+            for batch in listing.iter_batches(MEASURED_ROWS, row_groups=[number], columns=texts, use_threads=False):
+                needed += COPIES * sum(map(_bytes_of_texts, batch.columns))
+                require_memory(needed, str(path), RESTORE)
+
+
+def _bytes_of_texts(column: Any) -> int:
+    """Return the bytes of the texts of an Arrow array, which are stored once each, as often as they occur."""
+    from pyarrow import compute
+
+    lengths = compute.binary_length(column.dictionary)
+    return int(compute.sum(lengths.take(column.indices).cast("int64")).as_py() or 0)
 
 
 def _column_problem(name: str, column: Any) -> str | None:
