@@ -16,13 +16,14 @@ from tests.time_limit import time_limit
 from tnlpad.array_files import ArrayFile, read_array
 from tnlpad.data.files import read_bounded
 from tnlpad.data.own import open_dataset
-from tnlpad.data.own.tables import parquet_table
-from tnlpad.errors import DataError, LabelFileError, MatrixFileError
+from tnlpad.data.own.tables import parquet_table, read_csv, read_jsonl, read_workbook
+from tnlpad.errors import DataError, LabelFileError, MatrixFileError, NoiseDataError
 from tnlpad.json_text import MAX_BYTES, MAX_DEPTH, load_json, parse_json
 from tnlpad.noise.files import read_label_file, read_matrix
 from tnlpad.paper.cells import Experiment
 from tnlpad.records.archive import archive, finished_records, write_archived
 from tnlpad.records.checksums import sha256_of
+from tnlpad.suspects.prediction_files import read_labels
 
 BRACKETS = "[" * 100_000
 
@@ -202,10 +203,42 @@ def test_files_without_an_end_are_refused_at_once(tmp_path, special):
     assert ["not a regular file" in str(problem) for problem in problems] == [True]
 
 
-def test_a_device_as_a_configuration():
+@pytest.mark.parametrize("special", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("x.csv", read_csv),
+        ("x.csv", read_labels),
+        ("x.csv", lambda path: read_matrix(path, 2)),
+        ("x.npy", lambda path: read_matrix(path, 2)),
+        ("x.npy", read_array),
+        ("x.npz", ArrayFile),
+        ("x.npz", read_label_file),
+        ("x.txt", read_labels),
+        ("x.jsonl", read_jsonl),
+        ("x.xlsx", read_workbook),
+        ("x.parquet", parquet_table),
+        ("x.json", lambda path: read_bounded(path, 1000)),
+        ("x.gz", lambda path: read_bounded(path, 1000)),
+    ],
+)
+def test_pipes_and_devices_that_a_user_names_are_refused_with_a_way_out(tmp_path, special, name, read):
+    special(tmp_path / name)
+    with (
+        time_limit(10),
+        pytest.raises((DataError, NoiseDataError), match=rf"{name}.* not a regular file\. Save its content as a file"),
+    ):
+        read(tmp_path / name)
+
+
+def test_pipes_as_arguments(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "t.csv").write_text("text,label\na,x\nb,y\n")
     with time_limit(60):
-        result = asked("train", "digits", "--config", "/dev/zero")
-    assert (result.exit_code, "more than 268,435,456 bytes" in result.stderr) == (2, True)
+        config = asked("train", "digits", "--config", tmp_path / "pipe.csv")
+        listed = asked("suspects", "--probabilities", tmp_path / "pipe.csv", "--labels", tmp_path / "t.csv")
+    assert (config.exit_code, "not a regular file" in config.stderr) == (2, True)
+    assert (listed.exit_code, "not a regular file" in listed.stderr) == (3, True)
 
 
 def test_brackets_as_a_configuration(tmp_path):

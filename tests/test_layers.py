@@ -29,7 +29,7 @@ PARTS = FOUNDATION | {"noise", "data", "features", "methods", "training"}
 ALLOWED: dict[str, set[str]] = {
     **{name: set() for name in FOUNDATION},
     "memory": {"errors"},
-    "array_files": {"errors", "memory"},
+    "array_files": {"errors", "memory", "regular_files"},
     "json_text": {"regular_files"},
     "ranks": {"regular_files"},
     "networks": {"suggestions", "json_text", "schema"},

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tnlpad.errors import DataError
 from tnlpad.memory import require_memory
+from tnlpad.regular_files import require_regular
 
 NUMBERS, PLAIN = "iuf", "biufUS"  # kinds of numbers; of truth values, numbers and texts
 COPIES = 2  # of an array in memory: as it is read, and as it is used
@@ -84,6 +85,7 @@ def read_array(path: Path, kinds: str | None = PLAIN, *, mapped: bool = False, w
 def _readable(path: Path, kind: str, way_out: str, name: str | None = None) -> Iterator[None]:
     """Turn what reading an array raises into a DataError; NumPy and zipfile raise anything on damaged bytes."""
     try:
+        require_regular(path)
         yield
     except DataError:
         raise

@@ -15,5 +15,11 @@ def open_regular(path: Path) -> BufferedReader:
     return file
 
 
+def require_regular(path: Path) -> None:
+    """Raise OSError if a file that the user names, and a library opens, is a pipe, a device or a socket."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError("it is not a regular file. Save its content as a file first, and name that")
+
+
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no pipes among files

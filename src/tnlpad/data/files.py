@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 
 from tnlpad.data.catalogue import DataFile, Layout
 from tnlpad.errors import DataError
+from tnlpad.regular_files import require_regular
 
 BLOCK_BYTES = 1 << 20
 WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
@@ -40,8 +41,9 @@ def user_cache() -> Path:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what reading a missing or damaged file raises into a DataError that names the file."""
+    """Turn what reading a missing or damaged file raises into a DataError that names the file; refuse pipes."""
     try:
+        require_regular(path)
         yield
     except (OSError, EOFError, zlib.error) as error:
         if getattr(error, "errno", None) in WRITE_ERRORS:

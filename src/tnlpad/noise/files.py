@@ -21,6 +21,7 @@ from tnlpad.array_files import NUMBERS, ArrayFile, read_array
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.errors import DataError, LabelFileError, LabelMismatchError, MatrixFileError
 from tnlpad.noise.transition import checked, checked_labels
+from tnlpad.regular_files import require_regular
 from tnlpad.types import Labels, NoisyLabels, Transition
 
 FORMAT = 1
@@ -154,6 +155,7 @@ def read_matrix(path: Path, num_classes: int) -> Transition:
         if path.suffix.lower() == ".npy":
             matrix = checked(read_array(path, NUMBERS))
         else:
+            require_regular(path)
             lines = path.read_text(encoding="utf-8-sig").splitlines()
             if not any(line.strip() for line in lines):
                 raise ValueError("The file is empty.")
