@@ -86,6 +86,17 @@ def test_quotes_that_nothing_calls_for(tmp_path):
     }
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blanks_between_a_quote_of_several_lines_and_the_separator(tmp_path, separator, end):
+    rows = [("id", "text", "label"), ("0", f'"good ""words""{end}second" ', "a"), ('5" x', f'"b{end}b"', '"a"  ')]
+    path = tmp_path / "x.csv"
+    path.write_bytes(end.join(separator.join(row) for row in rows).encode())
+    columns, _ = read_csv(path)
+    assert columns["text"] == [f'good "words"{end}second ', f"b{end}b"]
+    assert columns["label"] == ["a", "a  "]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -117,11 +117,13 @@ def _noting(file: TextIO, lines: list[str]) -> Iterator[str]:
 
 
 def _require_closed(lines: Sequence[str], separator: str, last: int) -> None:
-    try:
-        list(csv.reader(lines, delimiter=separator, strict=True))
-    except csv.Error as error:
+    quoted, plain = r'"(?:[^"]++|"")*+" *+', rf'(?!")[^{re.escape(separator)}\r\n]*+'
+    field = f"(?:{quoted}|{plain})"
+    if not re.fullmatch(rf"{field}(?:{re.escape(separator)}{field})*+[\r\n]*", "".join(lines)):
         first = last + 1 - sum(map(bool, lines))
-        raise csv.Error(f"quotes do not match in the row from line {first} on ({error})") from error
+        raise csv.Error(
+            f"quotes do not match in the row from line {first} on (behind a closing quote comes a separator)"
+        )
 
 
 def _header(rows: Rows) -> list[str]:
