@@ -27,6 +27,12 @@ def test_a_folder_of_images(tmp_path):
     assert own.indices("test").tolist() == []
 
 
+def test_a_file_whose_name_leaves_no_room_for_that_of_decisions(tmp_path):
+    path = tmp_path / f"{'x' * 245}.csv"
+    path.write_text("text,label\n" + "".join(f"word{row} here,{'ab'[row % 2]}\n" for row in range(10)))
+    assert len(open_dataset(path).ids) == 10
+
+
 def test_bad_samples_are_left_out_and_listed(tmp_path):
     class_folders(tmp_path)
     (tmp_path / "cat" / "empty.png").write_bytes(b"")

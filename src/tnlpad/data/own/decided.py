@@ -35,7 +35,7 @@ def read_decided(data: Path, ids: Sequence[str], labels: Sequence[str]) -> Decid
         DataError: The file is damaged.
     """
     path = decisions_file(data)
-    if not path.is_file():
+    if not os.path.isfile(path):  # False for a name that is too long, where Path.is_file raises
         return Decided()
     columns, _ = read_csv(path)
     if missing := {"id", "label"} - columns.keys():
