@@ -729,3 +729,19 @@ def test_checked_labels_give_the_share_of_wrong_ones(flipped):
     found = result.audit({str(row): str(clean[row]) for row in checked})
     assert found.rate.share.estimate == pytest.approx(wrong[checked].mean())
     assert found.rate.share.low < 0.3 < found.rate.share.high
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"labels": ["a", "b\udcff"] * 40}, tnlpad.DataError, r"the label 'b\\udcff' is not UTF-8.* Rename it"),
+        ({"ids": [f"{row}\udcff" for row in range(80)]}, tnlpad.DataError, r"the id '0\\udcff' is not UTF-8"),
+        ({"out": "o\udcff"}, ValueError, r"out '.*o\\udcff' is not UTF-8"),
+    ],
+)
+def test_names_that_are_not_utf_8(tmp_path, monkeypatch, change, error, said):
+    monkeypatch.chdir(tmp_path)
+    rows, labels = blobs()
+    with pytest.raises(error, match=said):
+        tnlpad.fit(**{"data": rows, "labels": labels, "settings": SHORT, "out": "runs", **change})
+    assert not list(tmp_path.iterdir())

@@ -23,3 +23,11 @@ class MatrixFileError(NoiseDataError):
 
 class LabelMismatchError(NoiseDataError):
     """Noisy labels were made for other samples, or for the same ones in another order."""
+
+
+def as_utf8(name: str, what: str, error: type[Exception] = DataError) -> bytes:
+    """Return a name in UTF-8, as records hold it; raise an error for one with bytes that are no text."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError as problem:
+        raise error(f"{what} {ascii(name)[:300]} is not UTF-8, in which names are recorded. Rename it.") from problem

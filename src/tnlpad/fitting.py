@@ -9,6 +9,7 @@
 .npz file with the same content. The result (`result.py`) offers what `tnlpad suspects`, `clean` and `predict` do.
 """
 
+import os
 import shutil
 import tempfile
 import warnings
@@ -21,6 +22,7 @@ from typing import Any
 from tnlpad.data.own.columns import label_column, without
 from tnlpad.data.own.dataset import IN_MEMORY
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
+from tnlpad.errors import as_utf8
 from tnlpad.features.cache import default_cache
 from tnlpad.progress import is_watched, progress_reporter, run_progress
 from tnlpad.result import Given, Result, result_of
@@ -153,6 +155,7 @@ def fit(
         settings=fitting_settings(own.shape, encoded_by, all_settings, memory, finetune=finetune) | all_settings,
     )
     _warn_if_streamed(config, memory)
+    as_utf8(os.path.abspath(out or ""), "out", ValueError)
     place = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="tnlpad-"))
     (config,) = as_begun([config], place, own, all_settings)
     try:

@@ -52,6 +52,7 @@ from tnlpad.cli.progress import run_progress
 from tnlpad.cli.ray_ranks import RankCpus, Ranks, chosen_cluster
 from tnlpad.cli.summary import plan, print_settings, print_summary
 from tnlpad.cli.tensorboard import tensorboard_log
+from tnlpad.errors import as_utf8
 from tnlpad.json_text import MAX_BYTES, parse_json
 from tnlpad.ranks.launch import launched_count, launched_rank
 
@@ -185,6 +186,7 @@ def train(
     where = checked_device(device) if cluster is None else cluster.device(device)
     features = cache_folder(cache)
     with exit_codes():
+        as_utf8(str(out), "--out", ValueError)
         limit = image_memory(memory)
     own = open_own_data(name, images=images, label=label, text=text, group=group, id=id, ignore=ignore, quiet=quiet)
     short = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}

@@ -274,3 +274,16 @@ def test_numbers_beside_paths_have_pictures(tmp_path):
     own = open_dataset(tmp_path / "x.csv", images=tmp_path)
     assert (own.kind, own.columns, own.files) == ("features", ("a",), None)
     assert tuple(own.paths) == (str(tmp_path / "cat" / "0.png"), None)
+
+
+def test_names_that_are_not_utf_8_are_refused_before_a_run(tmp_path):
+    content = "text,label\n" + "".join(f"word{row} here,{'ab'[row % 2]}\n" for row in range(10))
+    (tmp_path / "t.csv").write_text(content)
+    folder = tmp_path / "d\udcff"
+    folder.mkdir()
+    (folder / "t.csv").write_text(content)
+    with pytest.raises(DataError, match=r"the path '.*d\\udcff/t\.csv' is not UTF-8.* Rename it"):
+        open_dataset(folder / "t.csv")
+    with pytest.raises(DataError, match=r"the path '.*d\\udcff' is not UTF-8"):
+        open_dataset(tmp_path / "t.csv", images=folder)
+    assert len(open_dataset(folder / "t.csv", labelled=False).ids) == 10

@@ -17,7 +17,7 @@ from tnlpad.data.own.labels import Label
 from tnlpad.data.own.mixed import MixedTable
 from tnlpad.data.own.selection import Encoded, Paths
 from tnlpad.data.paths import PathList
-from tnlpad.errors import DataError
+from tnlpad.errors import DataError, as_utf8
 from tnlpad.types import Index, Labels
 
 Kind = Literal["images", "files", "features", "text", "table"]
@@ -319,11 +319,11 @@ def fingerprint(
     """Return the SHA-256 of the samples. Each text follows its length, so different lists give different bytes."""
     total = hashlib.sha256()
 
-    def add(texts: Iterable[str]) -> None:
-        for content in (text.encode() for text in texts):
+    def add(texts: Iterable[str], what: str = "the id") -> None:
+        for content in (as_utf8(text, what) for text in texts):
             total.update(len(content).to_bytes(8, "big") + content)
 
-    add((kind, str(len(class_names)), *class_names))
+    add((kind, str(len(class_names)), *class_names), "the label")
     for row, (name, label) in enumerate(zip(ids, labels.tolist(), strict=True)):
         add((name, str(label), parts[row] if parts is not None else ""))
         total.update(digests[row])

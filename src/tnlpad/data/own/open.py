@@ -35,7 +35,7 @@ from tnlpad.data.own.shards import is_shard_folder, read_shard_folder
 from tnlpad.data.paths import PathList
 from tnlpad.data.pixels import Channels
 from tnlpad.data.progress import SILENT, Reporter, in_threads
-from tnlpad.errors import DataError
+from tnlpad.errors import DataError, as_utf8
 from tnlpad.types import Index
 
 UNLABELLED = -1
@@ -68,6 +68,9 @@ def open_dataset(
         reporter: Receives progress.
     """
     source, folder = Path(path), Path(images) if images is not None else None
+    for place in (source, folder) if labelled else ():  # to predict, no path is recorded
+        if place is not None:
+            as_utf8(os.path.abspath(place), "the path")
     options = ReadOptions(
         label=label,
         labelled=labelled,
@@ -139,6 +142,8 @@ def dataset_of(
     reporter: Reporter = SILENT,
 ) -> OwnDataset:
     """Check the samples of a listing and return those that can be used."""
+    for column in listing.columns:
+        as_utf8(column, "the column")
     content = _check_content(listing, source, fresh, reporter)
     rows, problems = _usable_rows(listing, content.reasons, labelled, source)
     labels, class_names = np.full(len(rows), UNLABELLED, dtype=np.int64), tuple[str, ...]()
