@@ -321,6 +321,25 @@ def test_samples_that_were_left_out_are_not_said_to_be_in_saved_data(tmp_path):
         result.clean(review={"1": "wasp"})
 
 
+def test_many_samples_that_were_left_out_are_counted_and_the_first_are_listed(tmp_path):
+    rows = "".join(f"{text},{test_rows.CLASSES[code]}\n" for text, code in zip(test_rows.TEXTS, test_rows.CODES))
+    (tmp_path / "data.csv").write_text("text,label\n" + rows + "no label,\n" * 150)
+    run = trained(tmp_path / "data.csv", tmp_path / "runs")
+    about = json.loads((run / "data.json").read_text())
+    assert (len(about["left_out"]), about["left_out_count"]) == (100, 150)
+    words = ("clean", run, "--out", tmp_path / "out.csv", "--top", 1)
+    assert "Left as before: 150 samples that could not be trained on" in asked(*words).stderr
+
+    def as_older_versions_do(about):
+        about["left_out"] += about["left_out"][:50]
+        del about["left_out_count"]
+
+    edit(run / "data.json", as_older_versions_do)
+    without_checksums(run)
+    (tmp_path / "out.csv").unlink()
+    assert "Left as before: 150 samples that could not be trained on" in asked(*words).stderr
+
+
 def test_texts_that_a_program_held_are_cleaned_on_the_command_line(tmp_path):
     labels = [test_rows.CLASSES[code] for code in test_rows.CODES]
     result = tnlpad.fit(test_rows.TEXTS, labels, out=tmp_path / "runs", settings={"epochs": 1})

@@ -298,7 +298,8 @@ def _warn(found: "RankedRun", cleaning: "Cleaning", origin: "Origin", quiet: boo
     given = {found.scores.class_names[label] for label in set(found.scores.columns["given"].tolist())}
     if lost := sorted(given - labels):
         say(f"By your decisions, no sample is left of {_classes(lost)}.", quiet)
-    if unused := len(found.about.get("left_out", ())):
+    # Older versions list all of them.
+    if (unused := found.about.get("left_out_count", len(found.about.get("left_out", ())))) > 0:
         fate = "Not written" if origin in ("image folder", "record") else "Left as before"
         say(f"{fate}: {counted(unused, 'sample')} that could not be trained on.", quiet)
 

@@ -34,7 +34,8 @@ DATA: Schema = {
     **dict.fromkeys(("backbone", "backbone_weights"), Optional(str | None)),
     **dict.fromkeys(("ignored", "columns"), Optional(list[str])),
     "categories": Optional(list[str] | None),
-    "left_out": Optional(list[dict[str, str]]),
+    "left_out": Optional(list[dict[str, str]]),  # the first of them, all in older versions
+    "left_out_count": Optional(int),
 }
 
 

@@ -21,6 +21,7 @@ from tnlpad.runs.prepare import Data
 from tnlpad.types import Index
 
 ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's folder
+MAX_LEFT_OUT = 100  # samples that are listed: of millions, the file would be larger than readers take
 
 
 def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbone | None = None) -> None:
@@ -98,7 +99,8 @@ def _location(own: OwnDataset) -> dict[str, Any]:
         "text_column": own.text_column,
         "group_column": own.group_column,
         "id_column": own.id_column,
-        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems],
+        "left_out": [{"id": each.id, "reason": each.reason} for each in own.problems[:MAX_LEFT_OUT]],
+        "left_out_count": len(own.problems),
     }
 
 
