@@ -428,6 +428,33 @@ def test_sheets_with_few_values_in_many_columns(tmp_path):
         open_dataset(workbook(tmp_path / "y.xlsx", [names, *([row % 2] for row in range(700))]))
 
 
+@pytest.mark.parametrize(
+    ("formats", "message"),
+    [
+        (1_000_000, r"x\.xlsx has 1,000,\d+ formats and other elements .* more than 500,000.*CSV"),
+        (4_000_000, r"x\.xlsx: its part 'xl/styles\.xml' unpacks to 20,0\d\d,\d+ .*16,777,216.*CSV"),
+    ],
+)
+def test_parts_of_a_workbook_that_unpack_to_much_are_refused_unread(tmp_path, formats, message):
+    with zipfile.ZipFile(workbook(tmp_path / "x.xlsx", [["x", "label"], [1, 2]])) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(tmp_path / "x.xlsx", "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content.replace(b"</cellXfs>", b"<xf/>" * formats + b"</cellXfs>"))
+    with pytest.raises(DataError, match=message):
+        read_workbook(tmp_path / "x.xlsx")
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("text", [b"<si/>", b"<x:si >", b"<si><t>a</t></si>"])
+def test_texts_of_a_workbook_that_do_not_fit_into_memory(tmp_path, text):
+    with zipfile.ZipFile(workbook(tmp_path / "x.xlsx", [["x", "label"], [1, "a"]])) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    members["xl/sharedStrings.xml"] = b"<sst>" + text * 400_000 + b"</sst>"
+    with pytest.raises(DataError, match=r"x\.xlsx has [34]\d\d,\d+ texts or more in [\d,]+ bytes.*of memory"):
+        read_workbook(npz(tmp_path / "x.xlsx", members))
+
+
 def test_tables_that_are_almost_empty_are_refused_whatever_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("tnlpad.data.own.tables.MAX_CELLS_IF_SPARSE", 1_000_000)
     lines = [json.dumps({f"field {row}": 1}) for row in range(1500)]

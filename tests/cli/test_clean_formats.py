@@ -322,7 +322,8 @@ def test_samples_that_were_left_out_are_not_said_to_be_in_saved_data(tmp_path):
 
 
 def test_many_samples_that_were_left_out_are_counted_and_the_first_are_listed(tmp_path):
-    rows = "".join(f"{text},{test_rows.CLASSES[code]}\n" for text, code in zip(test_rows.TEXTS, test_rows.CODES))
+    labelled = zip(test_rows.TEXTS, test_rows.CODES, strict=True)
+    rows = "".join(f"{text},{test_rows.CLASSES[code]}\n" for text, code in labelled)
     (tmp_path / "data.csv").write_text("text,label\n" + rows + "no label,\n" * 150)
     run = trained(tmp_path / "data.csv", tmp_path / "runs")
     about = json.loads((run / "data.json").read_text())

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from tnlpad.data.files import readable, readable_as
+from tnlpad.data.files import BLOCK_BYTES, readable, readable_as
 from tnlpad.data.own.columns import TextColumn, listed, require_different
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
@@ -27,6 +27,10 @@ SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MAX_FIELD_CHARACTERS = 1 << 20
 MAX_WORKBOOK_BYTES = 1 << 31  # unpacked
+MAX_MEMBER_BYTES, MAX_ELEMENTS = 1 << 24, 500_000  # unpacked, of parts without cells, which are read as a whole
+SHEETS, TEXTS = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE), "xl/sharedstrings.xml"  # within a workbook
+TEXT_OF_SHEETS = re.compile(rb"<(?:[^<>/?!\s]+:)?si[\s/>]")
+TEXT_BYTES = 100  # of memory that a text takes at least as it is read
 MAX_SHEET_ROWS = 1 << 20  # that the format has
 ROW_BYTES, CELL_BYTES = 200, 8  # of memory that a row of a table and each of its values take at least
 COPIES = 2  # of a value in memory: as it is read, and as it is used
@@ -281,9 +285,37 @@ def open_workbook(path: Path, *, read_only: bool) -> Any:
         ) from error
     with zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
-    if size > MAX_WORKBOOK_BYTES:
-        raise DataError(f"{path} unpacks to {size:,} bytes, more than {MAX_WORKBOOK_BYTES:,}. Save it as CSV.")
+        if size > MAX_WORKBOOK_BYTES:
+            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MAX_WORKBOOK_BYTES:,}. Save it as CSV.")
+        elements = sum(_elements(archive, member, path) for member in archive.infolist())
+    if elements > MAX_ELEMENTS:
+        raise DataError(
+            f"{path} has {elements:,} formats and other elements outside its sheets, more than {MAX_ELEMENTS:,}. Save "
+            "the sheet as CSV."
+        )
     return load_workbook(path, read_only=read_only, data_only=True)
+
+
+def _elements(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> int:
+    """Return the number of elements in a part without cells, each of which takes hundreds of bytes; 0 for others.
+
+    Raise DataError if the part is too large. Sheets are read row by row, and checked then.
+    """
+    if SHEETS.fullmatch(member.filename):
+        return 0
+    if member.filename.lower() == TEXTS:
+        with archive.open(member) as file:
+            texts = sum(len(TEXT_OF_SHEETS.findall(block)) for block in iter(lambda: file.read(BLOCK_BYTES), b""))
+        needed = member.file_size + TEXT_BYTES * texts
+        require_memory(needed, f"{path} has {texts:,} texts or more in {member.file_size:,} bytes. It", SMALLER_TABLE)
+        return 0
+    if member.file_size > MAX_MEMBER_BYTES:
+        raise DataError(
+            f"{path}: its part {member.filename[:80]!r} unpacks to {member.file_size:,} bytes, and only sheets and "
+            f"their texts may have more than {MAX_MEMBER_BYTES:,}. Save the sheet as CSV."
+        )
+    content = archive.read(member)
+    return content.count(b"<") - content.count(b"</")
 
 
 def visible_sheets(workbook: Any) -> list[Any]:
