@@ -16,7 +16,7 @@ from tests.time_limit import time_limit
 from tnlpad.array_files import ArrayFile, read_array
 from tnlpad.data.files import read_bounded
 from tnlpad.data.own import open_dataset
-from tnlpad.data.own.tables import parquet_table, read_csv, read_jsonl, read_workbook
+from tnlpad.data.own.tables import _sizes_of_texts, parquet_table, read_csv, read_jsonl, read_workbook
 from tnlpad.errors import DataError, LabelFileError, MatrixFileError, NoiseDataError
 from tnlpad.json_text import MAX_BYTES, MAX_DEPTH, load_json, parse_json
 from tnlpad.noise.files import read_label_file, read_matrix
@@ -345,6 +345,23 @@ def test_values_that_are_stored_once_are_counted_as_often_as_they_occur(tmp_path
     assert parquet_table(tmp_path / "once.parquet").num_rows == rows
     with pytest.raises(DataError, match=r" has 10,000 rows.*of memory"):
         open_dataset(tmp_path)
+
+
+def test_different_texts_are_measured_many_rows_at_once(tmp_path):
+    texts = [f"a text of its own {row} " * 5 for row in range(5000)]
+    columns = {f"column {number}": texts for number in range(4)}
+    nested = {
+        "pictures": picture_bytes(pa.array(texts)),
+        "lists": pa.array([[text, None, text[:9]] for text in texts]),
+        "gaps": pa.array([text if row % 2 else None for row, text in enumerate(texts)]),
+        "same": pa.array(texts).cast(pa.large_string()).dictionary_encode(),
+    }
+    pq.write_table(pa.table(columns | nested), tmp_path / "x.parquet")
+    sizes = list(_sizes_of_texts(tmp_path / "x.parquet", 1 << 20))
+    assert len(sizes) < 10
+    lengths = sum(map(len, texts))
+    content = (4 + 2 + 1 + 1) * lengths + sum(len(text[:9]) for text in texts) + sum(map(len, texts[1::2]))
+    assert sum(sizes) == content + 4 * (4 + 2 + 3 + 1 + 1) * len(texts)
 
 
 @pytest.mark.usefixtures("little_memory")

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,7 +37,8 @@ ROW_BYTES, CELL_BYTES = 200, 8  # of memory that a row of a table and each of it
 COPIES = 2  # of a value in memory: as it is read, and as it is used
 MAX_CELLS_IF_SPARSE, MAX_CELLS_PER_VALUE = 1 << 26, 1000  # of a larger table, for each value in it
 CHECKED_GROWTH = 1.1  # of a table until its size is checked again
-PART_AT_ONCE = 1 / 16  # of the memory, to measure texts in
+PART_AT_ONCE, MAX_ROWS_TO_MEASURE = 1 / 16, 1 << 16  # of the memory and at most, to measure texts in
+OFFSET_BYTES = 4  # of Arrow, for each text
 SMALLER_TABLE = "Use a part of it, or a machine with more memory."
 TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # of Parquet …
 REPEATING = {"PLAIN_DICTIONARY", "RLE_DICTIONARY", "DELTA_BYTE_ARRAY"}  # … and the encodings that store one text once
@@ -425,17 +427,50 @@ def _repeats(chunk: Any) -> bool:
 
 
 def _sizes_of_texts(path: Path, most: int) -> Iterator[int]:
-    """Yield the bytes of texts that may repeat, a few rows after the other, which take at most that memory at once."""
+    """Yield the bytes of texts that may repeat, some rows after the other, which take at most that memory at once."""
+    from pyarrow import parquet as pq
+
     with readable_as("Parquet", path):
         file = parquet_file(path)
-        for group in range(file.metadata.num_row_groups):
-            found = [chunk for chunk in _chunks(file.metadata, group) if _repeats(chunk)]
-            largest = sum(chunk.total_uncompressed_size for chunk in found)  # of the texts of a row
-            names = [chunk.path_in_schema for chunk in found]
-            if names:
-                size = max(1, most // max(1, largest))
-                for batch in file.iter_batches(size, row_groups=[group], columns=names, use_threads=False):
-                    yield batch.nbytes
+        groups = [[each for each in _chunks(file.metadata, number) if _repeats(each)] for number in _groups(file)]
+        once = sorted({each.path_in_schema for group in groups for each in group if _is_listed(each)})
+        listing = pq.ParquetFile(path, read_dictionary=once)  # holds each text once, however often it occurs
+        for number, found in enumerate(groups):
+            for source, chunks in ((listing, filter(_is_listed, found)), (file, filterfalse(_is_listed, found))):
+                names, size = [], 0
+                for chunk in chunks:
+                    names.append(chunk.path_in_schema)
+                    size += chunk.total_uncompressed_size
+                # Of texts that are not listed, any row may have all.
+                rows = most * (file.metadata.row_group(number).num_rows if source is listing else 1) // max(1, size)
+                rows = min(max(1, rows), MAX_ROWS_TO_MEASURE)
+                if names:
+                    for batch in source.iter_batches(rows, row_groups=[number], columns=names, use_threads=False):
+                        yield sum(map(_bytes_of_texts, batch.columns))
+
+
+def _groups(file: Any) -> range:
+    return range(file.metadata.num_row_groups)
+
+
+def _is_listed(chunk: Any) -> bool:
+    """Whether each text that repeats is in a list, which pyarrow can return instead of the texts."""
+    return chunk.physical_type == TEXT_TYPES[0] and "DELTA_BYTE_ARRAY" not in chunk.encodings
+
+
+def _bytes_of_texts(array: Any) -> int:
+    """Return the bytes of an Arrow array, with texts from a list counted as often as they occur."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(array, pa.DictionaryArray):
+        lengths = pc.binary_length(array.dictionary)
+        return OFFSET_BYTES * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
+    if isinstance(array, pa.StructArray):
+        return sum(map(_bytes_of_texts, array.flatten()))
+    if isinstance(array, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
+        return _bytes_of_texts(array.flatten())
+    return int(array.nbytes)
 
 
 def validated(table: Any, path: Path) -> Any:
