@@ -59,12 +59,16 @@ def require_memory(needed: int, what: str, way_out: str) -> None:
         )
 
 
-def zeros(rows: int, columns: int, most_bytes: int) -> NDArray[np.float32]:
-    """Return zeros to fill in. Above so many bytes, they lie in a file without a name; memory holds what is in use."""
+def zeros(rows: int, columns: int, most_bytes: int, folder: Path | None = None) -> NDArray[np.float32]:
+    """Return zeros to fill in. Above so many bytes, they lie in a file without a name; memory holds what is in use.
+
+    The file is in `folder` if that is possible, since the one for temporary files is often in memory. As it has no
+    name, nothing is left of it when the process ends, however it does.
+    """
     size = rows * columns * np.dtype(np.float32).itemsize
-    if size > most_bytes:
+    for place in (folder, None) if size > most_bytes else ():
         # Without space for it, an error now is better than a crash on writing to it.
-        with suppress(OSError, AttributeError), TemporaryFile(prefix="tnlpad-") as file:
+        with suppress(OSError, AttributeError), TemporaryFile(prefix="tnlpad-", dir=place) as file:
             os.posix_fallocate(file.fileno(), 0, size)
             return np.asarray(np.memmap(file, np.float32, "r+", shape=(rows, columns)))
     return np.zeros((rows, columns), np.float32)

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from contextlib import nullcontext
+from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
@@ -219,9 +220,28 @@ def test_large_tables_lie_in_files(monkeypatch):
     assert [isinstance(each.base, np.memmap) for each in made] == [False] * count + [True] * count
 
 
+def test_large_tables_lie_in_the_given_folder_without_a_name(tmp_path, monkeypatch):
+    places = []
+
+    def noting(*arguments, **options):
+        places.append(options["dir"])
+        return TemporaryFile(*arguments, **options)
+
+    monkeypatch.setattr("tnlpad.memory.TemporaryFile", noting)
+    monkeypatch.setattr(sample_scores, "MAX_BYTES_IN_MEMORY", 10)
+    statistics = of_three(folder=tmp_path)
+    statistics.update(scripted(w=[FIRST]), 1, best=True)
+    statistics.result()
+    assert places == [tmp_path] * 3
+    assert not list(tmp_path.iterdir())
+    table = zeros(10, 10, 10, tmp_path / "gone")
+    assert (places[3:], isinstance(table.base, np.memmap)) == ([tmp_path / "gone", None], True)
+
+
 MANY_CLASSES = r"""
 import re, resource, sys
 from contextlib import nullcontext
+from tempfile import TemporaryFile
 from pathlib import Path
 import torch
 from tnlpad.records.scores import SampleScores, write_scores

@@ -222,14 +222,17 @@ def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
     )
 
 
-def prepare_statistics(config: RunConfig, data: Data, device: torch.device, every: int) -> SampleStatistics:
-    """Return what scores every sample, held-out ones included, after every so many epochs."""
+def prepare_statistics(
+    config: RunConfig, data: Data, device: torch.device, every: int, folder: Path | None = None
+) -> SampleStatistics:
+    """Return what scores every sample, held-out ones included, after every so many epochs; see `SampleStatistics`."""
     if data.fold is not None:
         samples = out_of_fold(config, data, device)
     else:
         index = np.sort(np.concatenate([data.parts.train, data.parts.validation]))
         samples = _samples(config, data, data.train, data.given, index, device)
-    return SampleStatistics(samples, data.num_classes, every=every, bf16=scored_in_bf16(config, device))
+    bf16 = scored_in_bf16(config, device)
+    return SampleStatistics(samples, data.num_classes, every=every, bf16=bf16, folder=folder)
 
 
 def scored_in_bf16(config: RunConfig, device: torch.device) -> bool:

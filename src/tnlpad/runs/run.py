@@ -105,7 +105,9 @@ def run(
             if config.finetune and isinstance(backbone, Backbone) and backbone.ours is not None:
                 weights = backbone.ours.weights
             method = prepare_method(config, data, streams["method"], place, root, weights)
-            statistics = None if scoring_interval is None else prepare_statistics(config, data, place, scoring_interval)
+            statistics = None
+            if scoring_interval is not None:
+                statistics = prepare_statistics(config, data, place, scoring_interval, folder.path)
             if on_prepared is not None:
                 on_prepared(method, data, sets)
             with group.held_by_first(folder.lock):

@@ -17,6 +17,7 @@ and at the end.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,12 +76,22 @@ class SampleStatistics:
         num_classes: Number of classes.
         every: Epochs between evaluations.
         bf16: Run forward passes in bfloat16.
+        folder: Folder for tables that are too large for memory (default: that for temporary files).
     """
 
-    def __init__(self, samples: Samples, num_classes: int, *, every: int = 1, bf16: bool = False) -> None:
+    def __init__(
+        self,
+        samples: Samples,
+        num_classes: int,
+        *,
+        every: int = 1,
+        bf16: bool = False,
+        folder: Path | None = None,
+    ) -> None:
         if every < 1:
             raise ValueError(f"every={every}: the number of epochs between evaluations must be at least 1.")
         self.samples, self.num_classes, self.every, self.bf16 = samples, num_classes, every, bf16
+        self.folder = folder
         mine = group.share(len(samples.index))
         self.mine = replace(samples, index=samples.index[mine], labels=samples.labels[mine])
         self.chosen_epoch = 0
@@ -102,7 +113,7 @@ class SampleStatistics:
                 self.epochs[name] = self.epochs.get(name, 0) + 1
         if best:
             self.sums_until_chosen = {
-                name: {key: _copy(tensor) for key, tensor in sums.items()} for name, sums in self.sums.items()
+                name: {key: self._copy(tensor) for key, tensor in sums.items()} for name, sums in self.sums.items()
             }
             self.epochs_until_chosen, self.chosen_epoch = dict(self.epochs), epoch
 
@@ -123,7 +134,7 @@ class SampleStatistics:
         numbers["loss_chosen"] = chosen[first]["last_loss"].cpu().numpy()
         return SampleNumbers(
             numbers=numbers,
-            probabilities=_divided(chosen[first]["probabilities"], sum(until.values())),
+            probabilities=self._divided(chosen[first]["probabilities"], sum(until.values())),
             views=tuple(chosen),
             epochs=(until[first], self.epochs[first]),
             chosen_epoch=self.chosen_epoch,
@@ -149,7 +160,7 @@ class SampleStatistics:
         for key, attribute in STATE.items():
             value = state[key]
             if key in SUMS:
-                value = {name: {each: _copy(sums[each][mine]) for each in sums} for name, sums in value.items()}
+                value = {name: {each: self._copy(sums[each][mine]) for each in sums} for name, sums in value.items()}
             setattr(self, attribute, value)
 
     @torch.no_grad()
@@ -175,30 +186,26 @@ class SampleStatistics:
         sums["forgotten"] = torch.zeros(size, dtype=torch.int32, device=device)
         sums["predicted"] = torch.full((size,), -1, dtype=torch.int64, device=device)
         if probabilities:
-            sums["probabilities"] = _table((size, self.num_classes), device)
+            sums["probabilities"] = self._table((size, self.num_classes), device)
         return sums
 
+    def _table(self, shape: tuple[int, int], device: torch.device) -> Tensor:
+        """Return zeros: on a CPU, a large table lies in a file, since memory would follow samples × classes."""
+        if device.type != "cpu":
+            return torch.zeros(shape, device=device)
+        return torch.from_numpy(zeros(*shape, MAX_BYTES_IN_MEMORY, self.folder))
 
-def _table(shape: tuple[int, int], device: torch.device) -> Tensor:
-    """Return zeros: on a CPU, a large table lies in a file, since memory would follow samples × classes."""
-    if device.type != "cpu":
-        return torch.zeros(shape, device=device)
-    return torch.from_numpy(zeros(*shape, MAX_BYTES_IN_MEMORY))
+    def _copy(self, tensor: Tensor) -> Tensor:
+        return tensor.clone() if tensor.ndim == 1 else self._like(tensor).copy_(tensor)
 
+    def _like(self, table: Tensor) -> Tensor:
+        return self._table((table.shape[0], table.shape[1]), table.device)
 
-def _copy(tensor: Tensor) -> Tensor:
-    return tensor.clone() if tensor.ndim == 1 else _like(tensor).copy_(tensor)
-
-
-def _like(table: Tensor) -> Tensor:
-    return _table((table.shape[0], table.shape[1]), table.device)
-
-
-def _divided(table: Tensor, number: int) -> NDArray[np.float32]:
-    if table.device.type != "cpu":
-        return (table / number).cpu().numpy()
-    result: NDArray[np.float32] = torch.div(table, number, out=_like(table)).numpy()
-    return result
+    def _divided(self, table: Tensor, number: int) -> NDArray[np.float32]:
+        if table.device.type != "cpu":
+            return (table / number).cpu().numpy()
+        result: NDArray[np.float32] = torch.div(table, number, out=self._like(table)).numpy()
+        return result
 
 
 def views(method: Method) -> tuple[str, ...]:
