@@ -1,6 +1,8 @@
 import json
+import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import tnlpad.data.catalogue
 import tnlpad.data.fetch
 import tnlpad.data.verify
 from tests.data.local_server import serving
+from tests.data.own_files import class_folders
 from tests.data.small_data import tiny_mnist, write_idx
 from tests.runs.file_trees import write_food101
 from tnlpad.cli import app
@@ -211,6 +214,18 @@ def test_prepare_a_published_dataset_for_training_elsewhere(tmp_path):
     assert document["folder"] == str(tmp_path / "ready" / "food-101" / "prepared-9")
     assert (document["images"], document["found"], document["resize"]) == (48, 48, 9)
     assert invoke("check", "food101", "--root", tmp_path / "ready").exit_code == 0
+
+
+def test_images_that_are_left_out_are_counted_and_the_first_is_named(tmp_path):
+    class_folders(tmp_path / "photos")
+    (tmp_path / "photos" / "cat" / "x.png").write_bytes(b"")
+    with suppress(OSError):  # this file system has no such names
+        (tmp_path / "photos" / "dog" / os.fsdecode(b"\xff.png")).write_bytes(b"x")
+    left_out = len(list((tmp_path / "photos").rglob("*.png"))) - 6
+    result = invoke("prepare", tmp_path / "photos", "--resize", 9)
+    assert result.exit_code == 0
+    assert f"Left out: {left_out} of {left_out + 6} images. " in result.stderr
+    assert "Left out" not in invoke("prepare", tmp_path / "photos", "--resize", 8, "-q").stderr
 
 
 def test_prepare_a_folder_of_images(tmp_path):

@@ -133,6 +133,26 @@ def test_images_that_cannot_be_read_are_all_named_and_other_parts_are_kept(folde
     assert prepare(names, Files(copy, names), tmp_path / "out").found == 2 * PER_PART
 
 
+@pytest.mark.parametrize("damage", ["a bit", "an end", "of another version"])
+def test_parts_that_changed_during_an_interruption_are_prepared_again(folder, names, tmp_path, damage):
+    prepare(names, Files(folder, names), tmp_path / "whole")
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "19.jpg").unlink()
+    with pytest.raises(DataError):
+        prepare(names, Files(copy, names), tmp_path / "out")
+    part = tmp_path / "out" / "part-00001.bin"
+    pixels = part.read_bytes()
+    if damage == "of another version":
+        edit(tmp_path / "out" / "begun.json", lambda begun: begun["parts"].pop(part.name))
+    else:
+        part.write_bytes(pixels[:-1] if damage == "an end" else bytes([pixels[0] ^ 1]) + pixels[1:])
+    reporter = Recorder()
+    prepared = prepare(names, Files(folder, names), tmp_path / "out", reporter=reporter)
+    assert prepared.found == 2 * PER_PART
+    assert [f"{part} is not as it was written" in said for said in reporter.said] == [True]
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("change", [{"resize": 25}, {"images_per_part": 7}, {"names": True}])
 def test_a_folder_of_other_images_is_refused(folder, names, tmp_path, change, finished):

@@ -1,7 +1,7 @@
 """Decode and resize images once, and write their pixels in the format that `tnlpad.data.prepared` reads.
 
-Parts are written one after another, each under its name only when it is complete. After an interruption, the same call
-continues with the first part that is missing.
+Parts are written one after another, each under its name only when it is complete, and after its digest. After an
+interruption, the same call keeps the parts that still have theirs, and writes the others.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ from tnlpad.json_text import load_json
 from tnlpad.types import ImageStore
 
 IMAGES_PER_PART = 8192
-BEGUN = "begun.json"  # what an unfinished folder is going to be
+BEGUN = "begun.json"  # what an unfinished folder is going to be, and the digests of its parts so far
 SAMPLED = 200  # images that are decoded to estimate the size of all
 RESERVE = 1.05  # of the disk space, since the estimate is rough
 MAX_NAMED = 5  # images that cannot be read, in a message
@@ -94,8 +94,8 @@ def prepare_images(
             _require_same(folder, {name: getattr(manifest, name) for name in facts}, facts)
             (folder / BEGUN).unlink(missing_ok=True)  # a kill may have come just before
             return Prepared(folder=folder, manifest=manifest, found=manifest.images)
-        _begin(folder, listed, facts)
-        writer = _Writer(store, folder, resize, len(names), reporter)
+        begun = _begin(folder, listed, facts)
+        writer = _Writer(store, begun, resize, len(names), reporter)
         spans = [
             range(start, min(start + images_per_part, len(names))) for start in range(0, len(names), images_per_part)
         ]
@@ -141,17 +141,39 @@ def _require_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> 
         )
 
 
-def _begin(folder: Path, listed: bytes, facts: dict[str, Any]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Begun:
+    """A folder that is being filled.
+
+    Args:
+        folder: The folder.
+        facts: What it is going to be.
+        digests: SHA-256 of the parts that were written, by the names of their files.
+    """
+
+    folder: Path
+    facts: dict[str, Any]
+    digests: dict[str, str]
+
+    def save(self) -> None:
+        write_by_rename(self.folder / BEGUN, json.dumps({**self.facts, "parts": self.digests}).encode())
+
+
+def _begin(folder: Path, listed: bytes, facts: dict[str, Any]) -> _Begun:
     """Write what the folder is going to be, or compare it with what was begun; remove what a kill left behind."""
     remove_leftovers(folder)
+    digests: dict[str, str] = {}
     if (folder / BEGUN).exists():
         with readable_as("JSON", folder / BEGUN, ADVICE):
             before = load_json(folder / BEGUN)
+            digests |= before.pop("parts", {})  # older versions noted none
         _require_same(folder, before, facts)
     elif any(folder.glob("part-*.bin")):
         raise DataError(f"{folder} has parts of unknown images. Remove the folder, or write to another one.")
     write_by_rename(folder / NAMES, listed)
-    write_by_rename(folder / BEGUN, json.dumps(facts).encode())
+    begun = _Begun(folder=folder, facts=facts, digests=digests)
+    begun.save()
+    return begun
 
 
 class _Incomplete(Exception):
@@ -161,24 +183,26 @@ class _Incomplete(Exception):
 class _Writer:
     """Writes parts; images that cannot be read are collected in `unreadable`, and their part is not written."""
 
-    def __init__(self, store: ImageStore, folder: Path, resize: int, total: int, reporter: Reporter) -> None:
-        self.store, self.folder, self.resize, self.total, self.reporter = store, folder, resize, total, reporter
+    def __init__(self, store: ImageStore, begun: _Begun, resize: int, total: int, reporter: Reporter) -> None:
+        self.store, self.begun, self.resize, self.total, self.reporter = store, begun, resize, total, reporter
         self.unreadable: list[str] = []
 
     def _path(self, number: int) -> Path:
-        return self.folder / part_name(number)
+        return self.begun.folder / part_name(number)
 
     def kept(self, number: int, images: int) -> PreparedPart | None:
-        """Return a part that was written before, or None."""
+        """Return a part that was written before and has not changed since, or None."""
         path = self._path(number)
         if not path.exists():
             return None
         digest = hashlib.sha256()
         with readable(path), path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            read_index(file.fileno(), images, size)
             while block := file.read(BLOCK_BYTES):
                 digest.update(block)
+        if digest.hexdigest() != self.begun.digests.get(path.name):
+            self.reporter.say(f"{path} is not as it was written: its images are prepared again.")
+            return None
         return PreparedPart(file=path.name, images=images, bytes=size, sha256=digest.hexdigest())
 
     def write(self, number: int, places: range) -> PreparedPart | None:
@@ -205,6 +229,8 @@ class _Writer:
                 raise _Incomplete
             size += file.write(index.tobytes())
             digest.update(index.tobytes())
+            self.begun.digests[self._path(number).name] = digest.hexdigest()
+            self.begun.save()
         return PreparedPart(file=self._path(number).name, images=len(index), bytes=size, sha256=digest.hexdigest())
 
     def _resized(self, place: int) -> Resized | str:

@@ -89,6 +89,9 @@ def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Report
     own = open_dataset(source, reporter=reporter)
     if own.files is None:
         raise DataError(f"{source} has no image files to prepare. Give a folder with one folder of images per class.")
+    if own.problems:
+        first, count = own.problems[0], len(own.problems)
+        reporter.say(f"Left out: {count:,} of {count + len(own.ids):,} images. {first.id[:80]}: {first.reason}.")
     place = prepared_beside(source, resize)
     place = place if out is None else out / place.name
     names = [name.encode() for name in own.ids]
