@@ -67,6 +67,22 @@ def test_labels_are_dropped(run, tmp_path):
     assert 0 < len(rows_in(out)) < 600
 
 
+def test_a_suggestion_is_not_said_to_be_right(run, tmp_path):
+    said = asked(run, "--out", tmp_path / "out.csv", "--top", 2)
+    assert "2 labels replaced by the suggested class" in said.stdout
+    assert said.stderr.count("--action drop") == said.stderr.count(f"tnlpad review {run}") == 1
+    dropped = asked(run, "--out", tmp_path / "dropped.csv", "--top", 2, "--action", "drop")
+    assert "--action drop" not in dropped.stderr
+
+
+def test_decisions_are_counted_apart_from_suggestions(run, tmp_path):
+    first = next(row["id"] for row in _written(run, tmp_path, "--top", 2) if row["changed"] == "no")
+    (tmp_path / "review.csv").write_text(f"id,label\n{first},bee\n")
+    said = asked(run, "--out", tmp_path / "out.csv", "--top", 2, "--review", tmp_path / "review.csv")
+    assert "1 label replaced by decision, 2 by the suggested class" in said.stdout
+    assert "--action drop" not in said.stderr
+
+
 def test_a_confidence_is_a_share_or_a_percentage(run, tmp_path):
     for text in ("0.95", "95%", "95 %"):
         assert document("clean", run, "--out", tmp_path / f"{text}.csv", "--confidence", text)["corrected"] > 0

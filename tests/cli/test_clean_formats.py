@@ -315,7 +315,7 @@ def test_samples_that_were_left_out_are_not_said_to_be_in_saved_data(tmp_path):
     with pytest.warns(UserWarning, match="Left out: 1 of"):
         result = tnlpad.fit(test_rows.TEXTS, labels, out=tmp_path / "runs", settings={"epochs": 1})
     said = asked("clean", result.folder, "--out", tmp_path / "out.csv", "--top", 1)
-    assert "1 label corrected" in said.stdout
+    assert "1 label replaced" in said.stdout
     assert "could not be trained on" not in said.stderr
     with pytest.warns(UserWarning, match="adds the class 'wasp'"):
         result.clean(review={"1": "wasp"})

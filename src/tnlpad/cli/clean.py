@@ -127,6 +127,8 @@ def clean(
     _write(out, found, cleaning, files or "link", formulas, quiet)
     _warn_about_reviews(merged.disagreements, quiet)
     _warn(found, cleaning, origin, quiet)
+    if cleaning.suggested and not reviews:
+        say(_about_suggestions(found), quiet)
     command = _next_command(out, origin, found, cleaning.kept) if cleaning.changed else None
     if as_json:
         print_json(_document(out, cleaning, merged, reviews, command))
@@ -270,6 +272,14 @@ def _ways_out(found: "RankedRun") -> str:
     )
 
 
+def _about_suggestions(found: "RankedRun") -> str:
+    folder = shlex.quote(str(found.folder.path))
+    return (
+        "A given label may be surely wrong and the suggestion still be wrong: look at them with "
+        f"`tnlpad review {folder}`, or leave such samples out with --action drop."
+    )
+
+
 def _warn_about_reviews(disagreements: "Sequence[Disagreement]", quiet: bool) -> None:
     if not disagreements:
         return
@@ -310,6 +320,17 @@ def _classes(names: Sequence[str]) -> str:
     return f"{'class' if len(names) == 1 else 'classes'} {shown}{more}"
 
 
+def _replaced(cleaning: "Cleaning") -> str:
+    """Return how many labels were replaced, and by whose word."""
+    suggested, decided = cleaning.suggested, cleaning.corrected - cleaning.suggested
+    if not cleaning.corrected:
+        return "no label replaced"
+    if not decided:
+        return f"{counted(suggested, 'label')} replaced by the suggested class"
+    rest = f", {suggested:,} by the suggested class" if suggested else ""
+    return f"{counted(decided, 'label')} replaced by decision{rest}"
+
+
 def _unchanged(found: "RankedRun", probability: float | None, merged: "MergedReview") -> str:
     """Return why no label was changed."""
     from tnlpad.suspects.clean import DEFAULT_CONFIDENCE
@@ -348,7 +369,6 @@ def _document(
 def _print_counts(out: Path, cleaning: "Cleaning", command: str | None, quiet: bool) -> None:
     kept, dropped = len(cleaning.kept), cleaning.dropped
     lost = f", {dropped:,} dropped" if dropped else ""
-    corrected = counted(cleaning.corrected, "label")
-    typer.echo(f"{kept:,} of {kept + dropped:,} samples kept{lost}, {corrected} corrected: {out}")
+    typer.echo(f"{kept:,} of {kept + dropped:,} samples kept{lost}, {_replaced(cleaning)}: {out}")
     if command is not None:
         say(f"Next: {command}", quiet)

@@ -23,6 +23,7 @@ DEFAULT_CONFIDENCE = 0.9
 ORIGINAL = "original_label"
 HEADER = ("id", "path", "label", "split", ORIGINAL, "changed", "confidence")
 CHANGES_HEADER = ("id", "row", "from", "to", "why")
+SUGGESTION = "suggestion"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,11 @@ class Cleaning:
     def corrected(self) -> int:
         """Number of labels that were replaced."""
         return len(self.changes) - self.dropped
+
+    @property
+    def suggested(self) -> int:
+        """Number of labels that were replaced by the suggested class, without a person's decision."""
+        return sum(change.after is not None and change.why.startswith(SUGGESTION) for change in self.changes)
 
 
 def clean_samples(
@@ -172,7 +178,7 @@ def _reasons(run: RankedRun, review: Review) -> Callable[[int], str]:
         if row in run.ranking.decisions:
             return "earlier decision" if run.names.ids[row] in run.earlier else "audit"
         known = f", confidence {run.ranking.confidence[row]:.4f}" if run.caution is None else ""
-        return f"suggestion{known}"
+        return f"{SUGGESTION}{known}"
 
     return why
 
