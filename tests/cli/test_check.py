@@ -64,7 +64,7 @@ def test_contradictions_are_suspects_at_once(tmp_path):
     save(tmp_path / "dog" / "again.png", picture(1))
     result = check(tmp_path)
     assert "conflicting labels: 1 group " in result.stdout
-    assert "cat/1.png (cat), dog/again.png (dog)" in result.stdout
+    assert "1 cat: cat/1.png; 1 dog: dog/again.png" in result.stdout
 
 
 def test_near_duplicates_across_classes_and_splits_are_named(tmp_path):
@@ -79,7 +79,7 @@ def test_near_duplicates_across_classes_and_splits_are_named(tmp_path):
     assert "near duplicates: 2 samples in 1 group that look the same" in result.stdout
     assert "1 group in more than one split" in result.stdout
     assert "conflicting labels: 1 group of near duplicates has different labels" in result.stdout
-    assert "test/cat/again.png (cat), train/dog/again.jpg (dog)" in result.stdout
+    assert "1 cat: test/cat/again.png; 1 dog: train/dog/again.jpg" in result.stdout
     (group,) = json.loads(check(tmp_path, "--json").stdout)["near_duplicates"]
     assert group["contradict"]
 
@@ -96,6 +96,12 @@ def test_rows_of_one_content_and_two_labels_may_both_be_right(tmp_path):
     result = check(tmp_path / "x.csv")
     assert "conflicting labels: 1 group of identical samples has different labels: one is wrong, or" in result.stdout
     assert "certainly" not in result.stdout
+
+
+def test_the_minority_of_conflicting_labels_is_named(tmp_path):
+    rows = ["1,ham" if row == 9 else "1,spam" for row in range(12)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,label", *rows, "2,ham"]))
+    assert "  11 spam; 1 ham: 9\n" in check(tmp_path / "x.csv").stdout
 
 
 def test_a_table_as_people_have_it(tmp_path):

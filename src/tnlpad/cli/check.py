@@ -254,8 +254,21 @@ def _about_groups(found: "Sequence[Duplicates]", heading: str, description: str,
         doubt = ": one is wrong, or the columns do not tell the classes apart" if kind in ("features", "table") else ""
         yield f"conflicting labels: {_groups(len(contradictions))} of {what} {verb} different labels{doubt}"
     for group in contradictions[:MAX_SHOWN]:
-        pairs = zip(group.ids, group.labels, strict=True)
-        yield "  " + ", ".join(f"{_short(name)} ({_short(label)})" for name, label in list(pairs)[:MAX_SHOWN])
+        yield f"  {_by_label(group)}"
+
+
+def _by_label(group: "Duplicates") -> str:
+    """Count the labels of a group, the most frequent first, and name the samples that have another than it."""
+    ids: dict[str, list[str]] = {}
+    for name, label in zip(group.ids, group.labels, strict=True):
+        ids.setdefault(label, []).append(name)
+    largest, *others = sorted(ids, key=lambda label: -len(ids[label]))
+    is_majority = len(ids[largest]) > len(ids[others[0]])
+    parts = [
+        f"{len(ids[label]):,} {_short(label)}" + ("" if label == largest and is_majority else f": {_some(ids[label])}")
+        for label in (largest, *others[:MAX_SHOWN])
+    ]
+    return "; ".join(parts) + ("; …" if len(others) > MAX_SHOWN else "")
 
 
 def _groups(count: int) -> str:
