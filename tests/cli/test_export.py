@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from tests.cli.trained import asked, trained_digits
+from tests.cli.trained import asked, trained, trained_digits
 from tnlpad.records.store import RunFolder
 from tnlpad.runs.shipped import load_shipped
 
@@ -31,6 +31,27 @@ def test_onnx_gives_what_torch_gives(run, tmp_path):
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
     names = session.get_modelmeta().custom_metadata_map["class_names"]
     assert json.loads(names) == [str(digit) for digit in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "said"),
+    [
+        ("a,b", "{},{}", "input: N × 2 numbers, as they are in the data: a, b"),
+        ("a,b", "{},red {}", "which `tnlpad predict` computes from the columns a, b"),
+        ("text", "a scarlet rose in the garden number {} of {}", "which `tnlpad predict` computes from the texts"),
+    ],
+)
+def test_the_input_of_an_onnx_file_is_named(tmp_path, columns, row, said):
+    onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tnlpad[export]'")
+    pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'tnlpad[export]'")
+    rows = [f"{row.format(k, k % 2)},{'xy'[k % 2]}" for k in range(30)]
+    (tmp_path / "data.csv").write_text("\n".join([f"{columns},label", *rows]))
+    run = trained(tmp_path / "data.csv", tmp_path / "runs")
+    result = asked("export", run, "--onnx", "--out", tmp_path / "m.onnx")
+    assert said in result.stdout
+    assert ("Only tnlpad computes" in result.stderr) == ("computes from" in said)
+    about = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").metadata_props}
+    assert f"input: {about['input']}\n" in result.stdout
 
 
 def test_safetensors_is_the_plain_state_dict_of_sigma(run, tmp_path):

@@ -7,7 +7,7 @@ import typer
 
 from tnlpad.cli.find_run import find_run
 from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs
-from tnlpad.cli.output import fail, print_json, say
+from tnlpad.cli.output import fail, print_json, printable, say
 
 if TYPE_CHECKING:
     from tnlpad.runs.shipped import Shipped
@@ -26,9 +26,10 @@ def export(
 ) -> None:
     """Write the network of the chosen epoch for other programs.
 
-    The ONNX file takes pixels from 0 to 1 (or features as they are in the
-    data), returns logits, and holds the names of the classes. It is written
-    only if its outputs equal torch's.
+    The ONNX file takes pixels from 0 to 1, or the columns of numbers as they
+    are in the data. From texts, categories and columns with gaps, tnlpad
+    computes the numbers that it takes. It returns logits, and holds the names
+    of the classes. It is written only if its outputs equal torch's.
 
     Example: tnlpad export RUN --onnx --out model.onnx
     """
@@ -59,6 +60,16 @@ def export(
         )
     else:
         typer.echo(f"Written: {path}")
+        if onnx:
+            _print_input(shipped, quiet)
+
+
+def _print_input(shipped: "Shipped", quiet: bool) -> None:
+    from tnlpad.runs.shipped import input_in_words, takes_encoded
+
+    typer.echo(f"input: {printable(input_in_words(shipped))}")
+    if takes_encoded(shipped):
+        say("Only tnlpad computes these numbers. `tnlpad predict` takes the data themselves.", quiet)
 
 
 def _write_onnx(path: Path, shipped: "Shipped") -> dict[str, Any]:

@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from tnlpad import __version__
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.catalogue import Normalisation, find
+from tnlpad.data.own.columns import listed
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone, resolve_backbone
 from tnlpad.features.encoder import ARRAYS, DESCRIPTION, Encoder, load_encoder
 from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.features.projection import Projection
+from tnlpad.features.table import TableEncoder
 from tnlpad.methods import METHODS
 from tnlpad.records.samples import DATA_FILE, read_data_file
 from tnlpad.records.store import Record, RecordError, RunFolder, damaged
@@ -233,6 +235,23 @@ MAX_LOGIT_DIFFERENCE = 1e-4  # in float32
 COMPARED_INPUTS = 4  # not the batch size of the export, to check that it is dynamic
 
 
+def input_in_words(shipped: Shipped) -> str:
+    """Say what the network takes."""
+    if len(shipped.shape) == 3:
+        return f"images, N × {' × '.join(map(str, shipped.shape))}, fractions from 0 to 1"
+    numbers = f"N × {shipped.shape[0]:,} numbers"
+    if isinstance(shipped.encoder, TableEncoder):
+        return f"{numbers}, which `tnlpad predict` computes from the columns {listed(shipped.encoder.columns)}"
+    if takes_encoded(shipped):
+        return f"{numbers}, which `tnlpad predict` computes from the texts"
+    return f"{numbers}, as they are in the data: {listed(shipped.columns)}"
+
+
+def takes_encoded(shipped: Shipped) -> bool:
+    """Whether the network takes numbers that an encoder or a backbone computes before it."""
+    return len(shipped.shape) == 1 and (shipped.encoder is not None or shipped.backbone is not None)
+
+
 class ExportError(Exception):
     """The ONNX network computes other logits than torch."""
 
@@ -257,7 +276,9 @@ def write_onnx(path: Path, shipped: Shipped) -> float:
             verbose=False,
         )
         model = onnx.load(file)
-        onnx.helper.set_model_props(model, {"class_names": json.dumps(list(shipped.class_names))})
+        lists = {"class_names": shipped.class_names, "columns": shipped.columns}
+        props = {name: json.dumps(list(values)) for name, values in lists.items()}
+        onnx.helper.set_model_props(model, props | {"input": input_in_words(shipped)})
         content = model.SerializeToString()
     inputs = torch.rand(COMPARED_INPUTS, *shipped.shape, generator=generator)
     difference = _difference(content, shipped, inputs)

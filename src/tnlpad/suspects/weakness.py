@@ -58,10 +58,10 @@ def systematic_errors(errors: RandomErrors, contradicted: int, clearest: int) ->
         return None
     return (
         f"Where the networks are surest, they contradict {100 * contradicted / clearest:.0f} % of the labels, but "
-        f"random errors alone would explain at most {100 * errors.interval[1]:.0f} %. So some classes are often labelled "
-        "as others or look alike, or a cleaning left the errors that are hard to find. The data cannot tell which, so "
-        "the number of wrong labels cannot be estimated. The order of the list may still help. Check a random sample, "
-        "as `tnlpad audit` draws it."
+        f"random errors alone would explain at most {100 * errors.interval[1]:.0f} %. So some classes are often "
+        "labelled as others or look alike, or a cleaning left the errors that are hard to find. The data cannot tell "
+        "which, so the number of wrong labels cannot be estimated. The order of the list may still help. Check a "
+        "random sample, as `tnlpad audit` draws it."
     )
 
 
