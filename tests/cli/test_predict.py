@@ -112,6 +112,41 @@ def test_columns_are_found_by_name(tmp_path):
     assert "line 2: 'tall' in column 'height' is not a number" in result.stderr
 
 
+def test_data_of_another_kind_are_refused_with_what_the_run_was_trained_on(tmp_path):
+    images = trained(own_data(tmp_path, "images"), tmp_path / "runs")
+    numbers = trained(own_data(tmp_path, "features"), tmp_path / "runs")
+    (tmp_path / "numbers.csv").write_text("width,height\n1,2\n3,4\n")
+    pictures = tmp_path / "photos"
+    save(pictures / "a.png", picture(1))
+    rows = [f"a scarlet rose in garden {row} of the {row % 7} towns,{'xy'[row % 2]}" for row in range(30)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    texts = trained(tmp_path / "texts.csv", tmp_path / "runs")
+    for run, data, said in (
+        (images, tmp_path / "numbers.csv", "holds rows of numbers, and this run was trained on pictures"),
+        (numbers, pictures, "holds pictures, and this run was trained on a table with the columns width, height"),
+        (texts, pictures, "holds no texts, and this run was trained on the texts of column 'text'"),
+        (texts, tmp_path / "numbers.csv", "no column 'text', which this run was trained on; it has width, height"),
+    ):
+        result = asked("predict", run, data)
+        assert result.exit_code == 3
+        assert said in result.stderr
+        assert "--" not in result.stderr
+
+
+def test_values_that_training_did_not_have_are_noted_by_column(tmp_path):
+    rows = [
+        f"{row},{('red', 'blue')[row % 2]},{('round', 'square')[row % 3 == 0]},{'xy'[row % 2]}" for row in range(40)
+    ]
+    (tmp_path / "data.csv").write_text("\n".join(["size,colour,form,label", *rows]))
+    run = trained(tmp_path / "data.csv", tmp_path / "runs")
+    (tmp_path / "new.csv").write_text("size,colour,form\n1,lila,round\n2,red,square\n3,pink,round\n")
+    result = asked("predict", run, tmp_path / "new.csv")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("Note: column 'colour': 2 of 3 rows have a value that ") == 1
+    assert "such as 'lila'" in result.stderr
+    assert "'form'" not in result.stderr
+
+
 def test_other_columns_are_ignored_with_a_note(tmp_path):
     run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
     (tmp_path / "a.csv").write_text("id,width,height\n7,1,-2\n8,3,4\n9,,4\n")

@@ -118,6 +118,19 @@ class TableEncoder:
             pieces.append(self._one_hot(place, table.categories[table.category_columns.index(name)]))
         return np.concatenate(pieces, axis=1)
 
+    def unseen(self, table: MixedTable) -> dict[str, list[str]]:
+        """Return by column the values that have no feature of their own.
+
+        Where rare values were pooled in training, some such values are usual: these columns count if most are such.
+        """
+        found: dict[str, list[str]] = {}
+        for place, name in enumerate(self.category_columns):
+            known, values = self._places[place], table.categories[table.category_columns.index(name)]
+            unknown = [value for value in values if value is not None and value not in known]
+            if len(unknown) > (len(values) / 2 if self.pooled[place] else 0):
+                found[name] = unknown
+        return found
+
     def _numbers(self, table: MixedTable) -> NDArray[np.float32]:
         places = [table.number_columns.index(name) for name in self.number_columns]
         numbers = table.numbers[:, places].astype(np.float64)

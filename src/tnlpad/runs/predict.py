@@ -13,7 +13,8 @@ from torch import Tensor
 
 from tnlpad.data import load
 from tnlpad.data.own import OwnDataset
-from tnlpad.data.own.dataset import numbered_columns
+from tnlpad.data.own.columns import listed
+from tnlpad.data.own.dataset import Kind, numbered_columns
 from tnlpad.data.pixels import Channels
 from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.data.stream import decode
@@ -51,6 +52,8 @@ class Prediction:
 
 def inputs_of_catalogue(dataset: str, shipped: Shipped, root: Path | None) -> Inputs:
     """Return the test images of a dataset of the catalogue."""
+    if _content(_kind(shipped)) != "images":
+        raise _other_content(dataset, "images", shipped)
     found = load(dataset, root, "test")
     if isinstance(found, RawDataset):
         images = found.images
@@ -72,6 +75,8 @@ def inputs_of_own(
         reporter: Receives progress.
     """
     rows: Rows
+    if _content(own.kind) != _content(_kind(shipped)):
+        raise _other_content(str(own.source), own.kind, shipped)
     if own.kind in ("text", "table") or isinstance(shipped.backbone, Backbone):
         encoded = _encoded(own, shipped, cache or default_cache(), reporter)
         return Inputs(
@@ -81,8 +86,6 @@ def inputs_of_own(
             encoded=shipped.backbone is not None,
         )
     if own.files is not None:
-        if len(shipped.shape) != 3:
-            raise DataError(f"{own.source} has images, but this run's network takes {shipped.shape[0]} features.")
         rows = _from_files(own.files, shipped)
     elif own.images is not None and shipped.config.finetune:
         images, side = own.images, shipped.shape[1]
@@ -106,10 +109,21 @@ def _encoded(own: OwnDataset, shipped: Shipped, cache: Path, reporter: Reporter)
         return extract_dataset(own, shipped.backbone, device=device, cache=cache, reporter=reporter)
     if shipped.backbone is not None and own.texts is not None:
         return extract_texts(own.texts, shipped.backbone, device=device, cache=cache, reporter=reporter)
-    if shipped.encoder is None:
-        found = "texts" if own.texts is not None else "numbers that are missing or not finite, or categories"
-        raise DataError(f"{own.source} has {found}, which this run was not trained on. Give data of the same kind.")
+    assert shipped.encoder is not None, "the run was trained on the same kind of data"
+    if isinstance(shipped.encoder, TableEncoder):
+        for note in _unseen_notes(shipped.encoder, own):
+            reporter.say(f"Note: {note}")
     return shipped.encoder.transform(own.texts if own.texts is not None else own.table)
+
+
+def _unseen_notes(encoder: TableEncoder, own: OwnDataset) -> Iterator[str]:
+    """Yield a remark on each column of categories with values that training did not have."""
+    assert own.table is not None, "an encoder of tables"
+    for column, found in encoder.unseen(own.table).items():
+        yield (
+            f"column {column[:80]!r}: {len(found):,} of {len(own.ids):,} rows have a value that the training data did "
+            f"not have, or hardly, such as {found[0][:80]!r}."
+        )
 
 
 def predictions(shipped: Shipped, inputs: Inputs, reporter: Reporter = SILENT, *, top: int = 1) -> Iterator[Prediction]:
@@ -158,6 +172,42 @@ def _features(own: OwnDataset, shipped: Shipped) -> NDArray[np.float32]:
     assert own.features is not None, "own data have files, images or features"
     assert own.columns == shipped.columns or _unnamed(own.columns) or _unnamed(shipped.columns), "opened with them"
     return own.features
+
+
+HELD: dict[Kind, str] = {
+    "files": "pictures",
+    "images": "pictures",
+    "features": "rows of numbers",
+    "text": "texts",
+    "table": "rows with numbers that are missing or not finite, or with categories",
+}
+
+
+def _content(kind: Kind) -> Kind:
+    """Return the kind, the same one for pictures in files and in arrays."""
+    return "images" if kind == "files" else kind
+
+
+def _kind(shipped: Shipped) -> Kind:
+    return "images" if shipped.config.data is None else shipped.config.data.kind
+
+
+def _other_content(where: str, kind: Kind, shipped: Shipped) -> DataError:
+    return DataError(
+        f"{where} holds {HELD[kind]}, and this run was trained on {_trained_on(shipped)}. Give such data, or the run "
+        "that was trained on data like these."
+    )
+
+
+def _trained_on(shipped: Shipped) -> str:
+    """Say what the run was trained on."""
+    kind = _kind(shipped)
+    if kind == "text":
+        return "texts" if shipped.text_column is None else f"the texts of column {shipped.text_column[:80]!r}"
+    columns = shipped.encoder.columns if isinstance(shipped.encoder, TableEncoder) else shipped.columns
+    if kind == "features" and _unnamed(columns):
+        return f"rows of {len(columns):,} numbers"
+    return f"a table with the columns {listed(columns)}" if kind in ("features", "table") else HELD[kind]
 
 
 def _unnamed(columns: Sequence[str]) -> bool:

@@ -29,6 +29,7 @@ from tnlpad.data.own.columns import (
     label_column,
     listed,
     named_column,
+    require_wanted,
     rows_of,
     without,
 )
@@ -157,6 +158,15 @@ class _Samples:
         return Listing(**about, **content)
 
 
+def _named_text(options: ReadOptions, free: Table, where: Path) -> str | None:
+    """Return the text column that the user or a run names."""
+    if options.text is None:
+        return None
+    if not options.labelled and find_column((options.text.strip().lower(),), free) is None:
+        require_wanted(free, where, [options.text])
+    return named_column(options.text, "--text", free, where)
+
+
 def _list_content(
     table: Table, roles: Roles, samples: _Samples, folder: Path, where: Path, options: ReadOptions
 ) -> Listing:
@@ -167,7 +177,7 @@ def _list_content(
     free = {name: table[name] for name in table if name not in used}
     if options.columns:
         return _with_content(samples, wanted_content(free, options.columns, options.categories, where))
-    given = named_column(options.text, "--text", free, where) if options.text is not None else None
+    given = _named_text(options, free, where)
     kinds = kinds_of(free, where) if given is None else {}
     if roles.path is not None and given is None:
         numbers = [name for name, kind in kinds.items() if kind in ("number", "embedding")]

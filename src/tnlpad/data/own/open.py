@@ -103,6 +103,11 @@ def list_samples(source: Path, images: Path | None, options: ReadOptions) -> Lis
     if options.ignored and not is_table:
         raise DataError(f"--ignore {options.ignored[0]}: {source} is not a table. Leave --ignore out.")
     if options.text is not None and listing.texts is None:
+        if not options.labelled:  # the column of a run that predicts
+            raise DataError(
+                f"{source} holds no texts, and this run was trained on the texts of column {options.text[:80]!r}. Give "
+                "a table with that column."
+            )
         raise DataError(f"--text {options.text}: {source} is not a table with a column of text. Leave --text out.")
     if options.group is not None and options.labelled and listing.groups is None:
         raise DataError(f"--group {options.group}: {source} has no columns. Leave --group out.")
