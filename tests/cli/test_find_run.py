@@ -58,6 +58,7 @@ def test_the_latest_is_the_one_that_changed_last(runs):
     ("word", "said"),
     [
         ("photos", "photos matches 2 runs"),
+        ("photos", "or `latest`; `tnlpad runs "),
         ("4a13x", "there is no run 4a13x"),
         ("4a1", "there is no run 4a1"),  # too little of a hash
         ("", "there is no run"),

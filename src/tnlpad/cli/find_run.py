@@ -27,7 +27,11 @@ def find_run(run: str, runs: Path) -> "RunFolder":
         if found:
             names = ", ".join(folder.path.name for folder in found[:MAX_NAMES_SHOWN])
             more = ", …" if len(found) > MAX_NAMES_SHOWN else "."
-            fail(f"{run} matches {len(found)} runs: {names}{more}{trained} Give more of the name.", code=3)
+            fail(
+                f"{run} matches {len(found)} runs: {names}{more}{trained} Give more of the name, or `latest`; "
+                f"`tnlpad runs {shlex.quote(str(runs))}` lists them.",
+                code=3,
+            )
         fail(
             f"there is no run {run}, neither as a folder nor in {runs}.{trained} Give the folder of a run, or its name "
             "and --runs FOLDER; `tnlpad runs FOLDER` lists them.",
