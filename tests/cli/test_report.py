@@ -233,6 +233,16 @@ def test_no_finished_run_exits_with_3(runs, tmp_path, damage):
     assert not (tmp_path / "report").exists()
 
 
+def test_runs_on_own_data_alone_are_said_once(runs, tmp_path):
+    for path in runs.iterdir():
+        (path / "data.json").write_text("{}")
+    result = run(runs, "--out", tmp_path / "report")
+    assert result.exit_code == 3
+    assert f"no finished run in {runs} is on a published dataset, and 2 are on your own data" in result.stderr
+    assert "tnlpad suspects RUN" in result.stderr
+    assert "not shown" not in result.stderr
+
+
 def test_a_computed_figure_needs_no_runs(tmp_path):
     source = tmp_path / "computed"
     source.mkdir()

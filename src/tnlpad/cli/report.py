@@ -118,9 +118,19 @@ def _read(sources: Sequence[Path], quiet: bool) -> "tuple[list[FinishedRecord], 
         reason = error.strerror or error
         fail(f"cannot read {error.filename} ({reason}). Check the folder's name and permissions.", code=3)
     usable = bool(records or extras)  # a computed figure needs no runs
+    own = sum(problem.kind == "own" for problem in problems)
     _say_problems(problems, quiet and usable)
+    if usable and own:
+        shown = "run on your own data is" if own == 1 else "runs on your own data are"
+        say(f"{own} {shown} not shown: the report covers published datasets only.", quiet)
     if not usable:
         where = ", ".join(map(str, sources))
+        if own:
+            fail(
+                f"no finished run in {where} is on a published dataset, and {own:,} {'is' if own == 1 else 'are'} on "
+                "your own data: see `tnlpad runs` and `tnlpad suspects RUN`.",
+                code=3,
+            )
         fail(
             f"no finished runs in {where}. Name another folder, or make some: `tnlpad reproduce smoke` takes a few "
             "minutes.",
@@ -154,9 +164,6 @@ def _say_problems(problems: "Sequence[Problem]", quiet: bool) -> None:
     for kind, words in counted.items():
         if count := sum(problem.kind == kind for problem in problems):
             say(f"{count} {'run is' if count == 1 else 'runs are'} {words}.", quiet)
-    if own := sum(problem.kind == "own" for problem in problems):
-        shown = "run on your own data is" if own == 1 else "runs on your own data are"
-        say(f"{own} {shown} not shown: the report covers published datasets only.", quiet)
 
 
 def _archive(records: "Sequence[FinishedRecord]", folder: Path) -> dict[str, Any]:
