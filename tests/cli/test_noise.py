@@ -86,6 +86,13 @@ def test_the_same_command_gives_the_same_labels_and_another_seed_others(out, tmp
     assert checksums[0] == checksums[1] != checksums[2]
 
 
+def test_own_data_are_noised_when_they_are_trained_on(out, tmp_path):
+    (tmp_path / "photos").mkdir()
+    result = run(tmp_path / "photos", "--noise", "symmetric:0.4", "--out", out)
+    assert result.exit_code == 2
+    assert f"`tnlpad train {tmp_path / 'photos'} --noise symmetric:0.4`" in result.stderr
+
+
 def test_files_are_not_replaced_unasked(out, tmp_path):
     words = ("digits", "--noise", "symmetric:0.4", "--picture", tmp_path / "x.svg", "--out")
     (tmp_path / "x.svg").write_text("mine")

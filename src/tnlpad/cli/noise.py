@@ -53,9 +53,12 @@ def noise(
 
     Example: tnlpad noise digits --noise symmetric:0.4 --out labels.npz --picture transition.png
     """
-    from tnlpad.data.catalogue import find
+    from tnlpad.data.catalogue import CATALOGUE, find
     from tnlpad.noise import parse_noise
 
+    if dataset not in CATALOGUE and Path(dataset).exists():
+        command = shlex.join(["tnlpad", "train", dataset, "--noise", kind])
+        fail(f"{dataset} is not a published dataset. For your own data: `{command}`.", code=2)
     with exit_codes():
         spec, info = parse_noise(kind), find(dataset)
         _check_outputs(out, picture, overwrite)
