@@ -18,6 +18,11 @@ def test_convolutions_and_linear_layers_are_decomposed_and_normalisation_is_not(
     assert not ordinary["decompose"]
 
 
+def test_the_model_is_passed_and_not_its_parameters():
+    with pytest.raises(TypeError, match=r"parameter_groups\(generator\).*nn\.Module"):
+        parameter_groups(small_network().parameters())
+
+
 def test_all_takes_every_parameter():
     (group,) = parameter_groups(small_network(), decompose="all")
     assert len(group["params"]) == 8

@@ -42,10 +42,7 @@ def parameter_groups(
             "random_split" is σ = α·w, γ = (1 − α)·w with α uniform in [0, 1) for each element.
         generator: Source of the random splits (default: torch's global generator).
     """
-    if decompose not in ("conv_linear", "all"):
-        raise ValueError(f'decompose={decompose!r}: choose "conv_linear" or "all".')
-    if init not in ("zero", "independent", "random_split"):
-        raise ValueError(f'init={init!r}: choose "zero", "independent" or "random_split".')
+    _check_arguments(model, decompose, init)
     modules = fsdp_modules(model)
     owners = dict(_decomposed(model, decompose))
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -75,6 +72,15 @@ def parameter_groups(
         names = [name for name, _ in ordinary]
         groups.append({"params": [p for _, p in ordinary], "param_names": names, "decompose": False})
     return groups
+
+
+def _check_arguments(model: object, decompose: Decompose, init: Init) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"parameter_groups({type(model).__name__}): it takes an nn.Module. Pass the model itself.")
+    if decompose not in ("conv_linear", "all"):
+        raise ValueError(f'decompose={decompose!r}: choose "conv_linear" or "all".')
+    if init not in ("zero", "independent", "random_split"):
+        raise ValueError(f'init={init!r}: choose "zero", "independent" or "random_split".')
 
 
 def _check_ranks_agree(init: Init, generator: torch.Generator | None) -> None:
