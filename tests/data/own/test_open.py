@@ -197,6 +197,17 @@ def test_what_looks_like_a_path(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [("x.zip", "unpack it first"), ("x.tar.GZ", "unpack it first"), ("x.npy", r"numpy\.savez\(path, features=")],
+)
+def test_what_is_packed_or_has_no_names_is_told_what_to_do_first(tmp_path, name, way_out):
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(DataError, match=way_out) as error:
+        open_dataset(tmp_path / name)
+    assert name in str(error.value)
+
+
 def test_data_to_predict_on_need_no_labels(tmp_path):
     class_folders(tmp_path / "data", count=2)
     save(tmp_path / "data" / "loose.png", picture(50))

@@ -39,6 +39,7 @@ from tnlpad.errors import DataError, as_utf8
 from tnlpad.types import Index
 
 UNLABELLED = -1
+PACKED = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".7z", ".rar", ".gz")
 
 
 def open_dataset(
@@ -236,7 +237,18 @@ def _read(source: Path, images: Path | None, options: ReadOptions) -> Listing:
         return read_manifest(source, images, options)
     if is_image_name(source.name) and not options.labelled:
         return Listing(ids=[source.name], labels=[None], files=[str(source)])
-    raise DataError(
+    raise _unknown_kind(source)
+
+
+def _unknown_kind(source: Path) -> DataError:
+    if source.name.lower().endswith(PACKED):
+        return DataError(f"{source} is packed: unpack it first, and give the folder or the table that was in it.")
+    if source.suffix.lower() == ".npy":
+        return DataError(
+            f"{source} is one array without a name. Save it as an .npz file, with numpy.savez(path, features=..., "
+            "labels=...), or images=... for pixels."
+        )
+    return DataError(
         f"{source} is not of a known kind. Give a folder with one folder of images per class, a table (.csv, .tsv, "
         ".txt, .jsonl, .xlsx, .parquet), an .npz file, or a folder that Hugging Face's save_to_disk wrote. Save other "
         "spreadsheets as .xlsx or CSV."
