@@ -75,10 +75,16 @@ def find_column(known: Sequence[str], columns: Iterable[str]) -> str | None:
 def label_column(given: str | None, columns: Iterable[str], where: Path, *, labelled: bool = True) -> str | None:
     """Return the given label column, or one with a usual name. If there is none, raise DataError unless unlabelled."""
     names = list(columns)
-    found = find_column(LABEL_COLUMNS, names) if given is None else _column_named(given, names)
+    usual = find_column(LABEL_COLUMNS, names)
+    found = usual if given is None else _column_named(given, names)
     if found is None and labelled:
         missing = "`label`" if given is None else repr(given[:80])
-        raise DataError(f"{where} has no column {missing}; it has {listed(names)}. {_label_advice(names)}")
+        advice = (
+            _label_advice(names)
+            if usual is None
+            else f"Leave --label out: {usual[:80]!r} is found without it (label= in Python)."
+        )
+        raise DataError(f"{where} has no column {missing}; it has {listed(names)}. {advice}")
     return found
 
 
