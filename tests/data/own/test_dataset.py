@@ -59,6 +59,8 @@ def test_ids_as_given():
     assert given_ids([3, "x", 1.5], "data") == ["3", "x", "1.5"]
     with pytest.raises(DataError, match=r"data: the id '3' occurs twice"):
         given_ids([3, "3"], "data")
+    with pytest.raises(DataError, match="the id 'a' occurs 3 times, and 1 other id"):
+        given_ids(["a", "b", "a", "b", "a", "c"], "data")
     for missing in (None, ""):
         with pytest.raises(DataError, match=r"data: row 1 \(counted from 0\) has no id"):
             given_ids(["a", missing], "data")

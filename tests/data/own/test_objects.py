@@ -190,7 +190,7 @@ def test_bad_input_is_told(data, labels, said):
         open_samples(data, labels)
 
 
-@pytest.mark.parametrize(("ids", "said"), [(["a"] * 20, "the id 'a' occurs twice"), (["a"], "20 samples and 1 ids")])
+@pytest.mark.parametrize(("ids", "said"), [(["a"] * 20, "the id 'a' occurs 20 times"), (["a"], "20 samples and 1 ids")])
 def test_an_id_is_one_sample_s(ids, said):
     with pytest.raises(DataError, match=said):
         open_samples(IMAGES, LABELS, ids=ids)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -269,18 +270,25 @@ def part_named(text: Any, where: Path | str) -> Part:
     return PARTS[word] if word else "train"
 
 
-def given_ids(values: Iterable[Any], where: Path | str, *, must_differ: bool = True) -> list[str]:
+def given_ids(
+    values: Iterable[Any],
+    where: Path | str,
+    *,
+    must_differ: bool = True,
+    way_out: str = "Make ids different, or leave them out.",
+) -> list[str]:
     """Return ids as text. Missing and repeated ones raise DataError, or are numbered unless they `must_differ`."""
     ids = ["" if value is None else str(value) for value in values]
     if not must_differ:
         return unique(ids)
     if "" in ids:
         raise DataError(f"{where}: row {ids.index('')} (counted from 0) has no id. Give every sample one, or none.")
-    seen: set[str] = set()
-    for name in ids:
-        if name in seen:
-            raise DataError(f"{where}: the id {name[:80]!r} occurs twice. Make ids different, or leave them out.")
-        seen.add(name)
+    counts = Counter(ids)
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        times = "twice" if counts[repeated[0]] == 2 else f"{counts[repeated[0]]:,} times"
+        more = f", and {len(repeated) - 1:,} other ids occur more than once" if len(repeated) > 1 else ""
+        raise DataError(f"{where}: the id {repeated[0][:80]!r} occurs {times}{more}. {way_out}")
     return ids
 
 

@@ -5,6 +5,7 @@ numbers of the same samples, the numbers are trained on and the paths lead to pi
 """
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -100,7 +101,12 @@ def roles_of(table: Table, where: Path, options: ReadOptions = ReadOptions()) ->
 def ids_of(table: Table, roles: Roles, where: Path, *, must_differ: bool = True) -> Sequence[str]:
     """Return the ids of the rows: given ids, else paths, else row numbers."""
     if roles.id is not None:
-        return given_ids(table[roles.id], where, must_differ=must_differ)
+        column = shlex.quote(roles.id)
+        way_out = (
+            f"Make ids different. If equal ones mark rows of one thing, use the column as --group {column}; if it says "
+            f"nothing, --ignore {column} (group= and ignore= in Python)."
+        )
+        return given_ids(table[roles.id], where, must_differ=must_differ, way_out=way_out)
     if roles.path is not None:
         return unique([str(value) for value in table[roles.path]])
     return [str(row) for row in range(_row_count(table))]
