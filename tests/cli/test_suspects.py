@@ -367,7 +367,7 @@ def test_predictions_of_any_model_give_a_list(predictions, tmp_path):
     out = tmp_path / "list"
     result = asked_suspects(*predictions, "--features", tmp_path / "f.npy", "--out", out)
     assert result.exit_code == 0, result.output
-    assert "Random errors: the data show that" in result.stdout
+    assert "of the labels are wrong at random." in result.stdout
     assert "tnlpad audit" not in result.stdout
     assert [path.name for path in out.iterdir()] == ["suspects.csv"]
     with open(out / "suspects.csv", newline="", encoding="utf-8") as file:

@@ -19,6 +19,7 @@ from tnlpad.cli.options import (
 )
 from tnlpad.cli.output import exit_codes, fail, print_json, printable, say
 from tnlpad.cli.progress import duration, progress_reporter
+from tnlpad.report.words import counted
 
 if TYPE_CHECKING:
     from tnlpad.data.own import OwnDataset
@@ -169,7 +170,7 @@ def _lines(found: "Inspection", own: "OwnDataset") -> Iterator[str]:
     if found.kind == "files" and not any(own.paths):
         kind = "pictures in a table"
     parts = ", ".join(f"{name} {count:,}" for name, count in found.parts.items())
-    yield f"{own.source}: {found.samples:,} {kind}, {len(found.classes):,} classes" + (
+    yield f"{own.source}: {found.samples:,} {kind}, {_classes(len(found.classes))}" + (
         f" ({parts})" if own.parts is not None else ""
     )
     yield f"classes: {_counts(found.classes)}"
@@ -180,7 +181,7 @@ def _lines(found: "Inspection", own: "OwnDataset") -> Iterator[str]:
     if found.modes:
         yield f"modes: {_counts(found.modes)}"
     if found.left_out:
-        yield f"left out: {len(found.left_out):,} samples that cannot be used"
+        yield f"left out: {counted(len(found.left_out), 'sample')} that cannot be used"
         for reason, count in list(found.reasons.items())[:MAX_SHOWN]:
             example = next(each.id for each in found.left_out if each.reason == reason)
             yield f"  {count:,}: {reason} (such as {_short(example)})"
@@ -272,7 +273,11 @@ def _by_label(group: "Duplicates") -> str:
 
 
 def _groups(count: int) -> str:
-    return f"{count:,} group" if count == 1 else f"{count:,} groups"
+    return counted(count, "group")
+
+
+def _classes(count: int) -> str:
+    return f"{count:,} class" if count == 1 else f"{count:,} classes"
 
 
 def _training_line(config: "RunConfig", own: "OwnDataset") -> str:

@@ -388,7 +388,7 @@ def rate_sentences(estimate: Estimate, audit: str | None = "tnlpad audit RUN") -
             f"This counts errors of every kind. To narrow it, check more: {audit}",
         )
     if estimate.random_only:
-        shown = f"Random errors: the data show that {share} of the labels are wrong at random."
+        shown = f"About {share} of the labels are wrong at random."
         hidden = (
             "Errors that follow the classes, such as one class often labelled as another, come on top and cannot be "
             "told from classes that look alike."

@@ -42,8 +42,8 @@ def test_images_may_lie_deeper_and_others_are_ignored_with_a_note(tmp_path):
     assert "cat/2019/x.JPG" in listing.ids
     assert len(listing.ids) == 3
     assert listing.notes == (
-        "1 files are not named as images and are ignored (.txt 1).",
-        "1 images are in no class folder and are ignored.",
+        "1 file is not named as an image and is ignored (.txt 1).",
+        "1 image is in no class folder and ignored.",
     )
 
 
@@ -120,7 +120,7 @@ def test_a_folder_without_images_does_not_make_parts_classes(tmp_path):
 def test_images_beside_the_folders_are_told_of(tmp_path):
     class_folders(tmp_path, count=1)
     save(tmp_path / "loose.png", picture())
-    assert read_folder(tmp_path).notes == ("1 images are in no class folder and are ignored.",)
+    assert read_folder(tmp_path).notes == ("1 image is in no class folder and ignored.",)
 
 
 def test_a_table_in_the_folder_may_be_what_is_meant(tmp_path):
@@ -167,7 +167,7 @@ def test_files_of_other_kinds_alone_are_named(tmp_path):
         (read_folder, "has no class folders with images"),
         (read_unlabelled_folder, "holds no images"),
     ):
-        with pytest.raises(DataError, match=rf"{message}.*1 files are not named as images .*\.heic 1"):
+        with pytest.raises(DataError, match=rf"{message}.*1 file is not named as an image .*\.heic 1"):
             read(tmp_path)
 
 

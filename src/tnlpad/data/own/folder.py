@@ -139,9 +139,14 @@ class _Found:
         notes = []
         if self.other_suffixes:
             kinds = ", ".join(f"{_printable(suffix)} {count:,}" for suffix, count in self.other_suffixes.most_common(5))
-            notes.append(f"{self.other_suffixes.total():,} files are not named as images and are ignored ({kinds}).")
+            count = self.other_suffixes.total()
+            what = "1 file is not named as an image and is"
+            if count > 1:
+                what = f"{count:,} files are not named as images and are"
+            notes.append(f"{what} ignored ({kinds}).")
         if self.loose:
-            notes.append(f"{self.loose:,} images are in no class folder and are ignored.")
+            what = "1 image is" if self.loose == 1 else f"{self.loose:,} images are"
+            notes.append(f"{what} in no class folder and ignored.")
         if self.empty and self.ids:
             notes.append(f"folders without images are not classes: {_some(self.empty)}.")
         return notes
