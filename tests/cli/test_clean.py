@@ -318,7 +318,7 @@ def test_a_table_comes_back_as_it_was_but_for_its_labels(tmp_path, suffix, encod
     assert result.exit_code == 0, result.output
     assert "Left as before: 1 sample that could not be trained on" in result.stderr
     written = out.read_bytes().decode(encoding).split("\r\n")
-    assert written[0] == separator.join([*heading, "id", "split", "original_label"])
+    assert written[0] == separator.join([*heading, "id", "original_label"])
     assert written[1].startswith(lines[1].replace("x ", "y"))
     assert written[1].endswith(f"{separator}x")
     assert [line.split(separator)[4] for line in written[1:-1]] == ["0", *map(str, range(2, 14))]
@@ -327,7 +327,7 @@ def test_a_table_comes_back_as_it_was_but_for_its_labels(tmp_path, suffix, encod
     assert out.read_bytes()[:3] == data.read_bytes()[:3]
     first, second = (open_dataset(path, label="kind") for path in (data, out))
     assert set(first.ids) - set(second.ids) == {"1"}
-    assert set(second.parts) == {"train"}  # a table with gaps is judged out of fold: no sample is held out
+    assert second.parts is None  # a table with gaps is judged out of fold: no sample is held out
 
 
 def test_a_table_that_was_cleaned_before_keeps_the_first_labels(tmp_path):

@@ -102,7 +102,7 @@ def test_a_parquet_file_keeps_types_and_unusable_rows(tmp_path):
     before, after = (pq.read_table(path) for path in cleaned("parquet", tmp_path))
     for name in before.column_names:
         assert after.schema.field(name).type == before.schema.field(name).type
-    assert after.column_names == [*before.column_names, "original_label", "id", "split"]
+    assert after.column_names == [*before.column_names, "original_label", "id"]
     table = after.to_pandas()
     assert len(table) == test_rows.COUNT - 1
     assert table["label"].isna().sum() == len(test_rows.MISSING)
@@ -121,7 +121,7 @@ def test_json_records_keep_their_fields(tmp_path):
     changed = 0
     for before, after in zip(records, written, strict=True):
         assert all(after[name] == before[name] for name in before if name != "label")
-        assert set(after) - set(before) <= {"id", "split", "original_label"}
+        assert set(after) - set(before) <= {"id", "original_label"}
         changed += after["label"] != before["label"]
     assert changed == 2
 
@@ -140,7 +140,7 @@ def test_a_workbook_keeps_its_sheets_and_formats(tmp_path):
     assert written["notes"]["A1"].value == "about"
     assert written.worksheets[0]["B2"].number_format == "0.000"
     before, after = (pd.read_excel(path) for path in (data, tmp_path / "out.xlsx"))
-    assert list(after.columns) == [*before.columns, "id", "split", "original_label"]
+    assert list(after.columns) == [*before.columns, "id", "original_label"]
     assert len(after) == len(before) - 1
     assert (after["label"] == "wasp").sum() == 1
 

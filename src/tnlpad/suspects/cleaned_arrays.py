@@ -12,7 +12,7 @@ from tnlpad.atomic_files import replacing
 from tnlpad.data.own.arrays import CLASS_NAMES, COLUMNS, IDS, SPLITS, Arrays, Keys, array_key, keys_by_part
 from tnlpad.data.own.dataset import PARTS, Part
 from tnlpad.suspects.clean import Cleaned
-from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source
+from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source, is_divided
 
 Staying = Sequence[tuple[int, Cleaned | None]]  # rows of an array that stay, with their samples
 
@@ -21,7 +21,7 @@ def write_npz(out: Path, source: Source, kept: Sequence[Cleaned], used: Sequence
     """Write the arrays of the original file without the dropped samples, and with the labels corrected.
 
     Arrays with a row per sample follow the samples; others stay as they are. The original labels are added and, to data
-    that are not divided into parts, ids and parts.
+    that are not divided into arrays by part, ids and the parts of samples, if some are not for training.
     """
     arrays = ArrayFile(source.path, kinds=None)
     pieces = keys_by_part(arrays, source.options.label)
@@ -93,7 +93,7 @@ def _names(arrays: Arrays, staying: Staying) -> dict[str, NDArray[Any]]:
     added = {}
     if array_key(arrays, IDS) is None:
         added["ids"] = np.array([str(row) if each is None else each.id for row, each in staying])
-    if array_key(arrays, SPLITS) is None:
+    if array_key(arrays, SPLITS) is None and is_divided(sample for _, sample in staying):
         added["split"] = np.array(["train" if each is None else each.split for _, each in staying])
     return added
 

@@ -17,7 +17,7 @@ from tnlpad.data.own.hugging_face import Dataset, class_names_of, is_saved_to_di
 from tnlpad.data.own.manifest import Roles, roles_of
 from tnlpad.data.own.tables import arrow_columns, joined, values_of
 from tnlpad.suspects.clean import ORIGINAL, Cleaned
-from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, Source
+from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, Source, is_divided
 from tnlpad.suspects.cleaned_tables import CleanedTable
 
 TEXT_FEATURE = {"dtype": "string", "_type": "Value"}
@@ -68,7 +68,9 @@ def write_parquet(out: Path, source: Source, found: CleanedDataset) -> None:
     """Write all parts into one Parquet file; labels are the names of classes where a reader would not look for them."""
     import pyarrow.parquet as pq
 
-    tables = _tables(found, with_split=True, by_name=not source.pictures)
+    samples = (sample for staying in found.staying.values() for _, sample in staying)
+    divided = len(found.staying) > 1 or is_divided(samples)
+    tables = _tables(found, with_split=divided, by_name=not source.pictures)
     with replacing(out) as file:
         pq.write_table(joined(list(tables.values()), source.path), file)
 

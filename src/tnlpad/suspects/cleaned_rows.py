@@ -50,6 +50,11 @@ def source_of(run: RankedRun, found: "Listing | OwnDataset") -> Source:
     )
 
 
+def is_divided(samples: Iterable[Cleaned | None]) -> bool:
+    """Whether some samples are for validation or testing, which a column `split` says; None is one without a label."""
+    return any(sample is not None and sample.split != "train" for sample in samples)
+
+
 class CleanedRows:
     """The fate of each row of the data. Rows of samples that could not be used stay as they are.
 

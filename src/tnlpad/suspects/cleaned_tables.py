@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tnlpad.data.own.columns import Table, rows_of, without
 from tnlpad.data.own.manifest import Roles, ids_of, read_table, roles_of
 from tnlpad.data.own.tables import TextForm, filled_rows, json_records, open_workbook, visible_sheets
 from tnlpad.suspects.clean import ORIGINAL, Cleaned
-from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source
+from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source, is_divided
 from tnlpad.suspects.export import write_rows
 
 Staying = Sequence[tuple[int, Cleaned | None]]  # places of rows that stay, with their samples
@@ -45,10 +46,12 @@ class CleanedTable:
         assert self.roles.label is not None, "the run was trained on it"
         return self.roles.label
 
-    @property
+    @cached_property
     def added(self) -> list[str]:
         """Names of the columns to add."""
         present = {"id": self.roles.id, "split": self.roles.split, ORIGINAL: None}
+        if not is_divided(sample for _, sample in self.staying):
+            del present["split"]
         return [name for name, column in present.items() if column is None and name not in self.table]
 
     def changed(self, place: int, sample: Cleaned | None) -> dict[str, Any]:
