@@ -462,6 +462,13 @@ def test_parts_of_a_workbook_that_unpack_to_much_are_refused_unread(tmp_path, fo
         read_workbook(tmp_path / "x.xlsx")
 
 
+def test_large_pictures_in_a_workbook_do_not_matter(tmp_path):
+    workbook(tmp_path / "x.xlsx", [["x", "label"], [1, 2]])
+    with zipfile.ZipFile(tmp_path / "x.xlsx", "a") as file:
+        file.writestr("xl/media/image1.png", b"<" * 17_000_000)
+    assert list(read_workbook(tmp_path / "x.xlsx")[0]) == ["x", "label"]
+
+
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("text", [b"<si/>", b"<x:si >", b"<si><t>a</t></si>"])
 def test_texts_of_a_workbook_that_do_not_fit_into_memory(tmp_path, text):

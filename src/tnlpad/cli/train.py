@@ -308,7 +308,7 @@ def _read_config(file: Path, words: Mapping[str, str | None], seed: int | None) 
     from tnlpad.runs.config import from_json
 
     try:
-        plain = parse_json(read_bounded(file, MAX_BYTES))  # may be a pipe
+        plain = parse_json(read_bounded(file, MAX_BYTES))
     except (DataError, ValueError) as error:
         raise ValueError(f"--config {file}: cannot be read ({error}). Give a run's config.json.") from error
     if not isinstance(plain, dict):

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from tnlpad.errors import DataError
 from tnlpad.memory import memory_limits, require_memory
-from tnlpad.records.store import damaged
+from tnlpad.records.store import RecordError, damaged, unusable
 
 PARTS = ("train", "validation", "test")
 VALUE_BYTES = 4  # that a value takes in memory at least
 COPIES = 2  # of a text in memory: as it is read, and as it is used
 MEASURED_ROWS = 1 << 16  # at once
-RESTORE = "Restore it."
+RESTORE = "Restore it if it was changed, or use a machine with more memory."
 TEXTS, NUMBERS = ("id", "path", "label_name", "part"), ("label", "row", "index", "given")  # columns by their types
 
 
@@ -42,8 +42,10 @@ def read_columns(path: Path, needed: Sequence[str], optional: Sequence[str] | No
             require_memory(file.metadata.num_rows * len(wanted) * VALUE_BYTES, str(path), RESTORE)
             _require_texts_fit(path, file, wanted)
             table = file.read(wanted, use_threads=False)
-    except (OSError, ValueError, KeyError, DataError, pa.ArrowException) as error:
-        raise damaged(path, str(error)) from error
+    except DataError as error:  # about memory
+        raise RecordError(str(error)) from error
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise unusable(path, error) from error
     for name, column in zip(table.column_names, table.columns, strict=True):
         if found := _column_problem(name, column):
             raise damaged(path, found)

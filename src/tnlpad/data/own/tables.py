@@ -29,6 +29,7 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16",
 MAX_FIELD_CHARACTERS = 1 << 20
 MAX_WORKBOOK_BYTES = 1 << 31  # unpacked
 MAX_MEMBER_BYTES, MAX_ELEMENTS = 1 << 24, 500_000  # unpacked, of parts without cells, which are read as a whole
+PARSED = (".xml", ".rels", ".vml")
 SHEETS, TEXTS = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE), "xl/sharedstrings.xml"  # within a workbook
 TEXT_OF_SHEETS = re.compile(rb"<(?:[^<>/?!\s]+:)?si[\s/>]")
 TEXT_BYTES = 100  # of memory that a text takes at least as it is read
@@ -303,7 +304,7 @@ def _elements(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> 
 
     Raise DataError if the part is too large. Sheets are read row by row, and checked then.
     """
-    if SHEETS.fullmatch(member.filename):
+    if SHEETS.fullmatch(member.filename) or not member.filename.lower().endswith(PARSED):  # such as a picture
         return 0
     if member.filename.lower() == TEXTS:
         with archive.open(member) as file:
