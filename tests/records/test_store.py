@@ -224,7 +224,7 @@ def test_a_disk_that_is_really_full(folder):
 
 
 def test_temporary_files_of_a_killed_process_are_removed(folder):
-    (folder.path / ".checkpoint.pt.123.tmp").write_bytes(b"half")
+    (folder.path / ".checkpoint.pt.123.tnlpad.tmp").write_bytes(b"half")
     folder.begin(CONFIG)
     assert names(folder.path) == ["config.json"]
 

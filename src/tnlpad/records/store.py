@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tnlpad.atomic_files import append_durably, replacing, write_by_rename
+from tnlpad.atomic_files import append_durably, remove_leftovers, replacing, write_by_rename
 from tnlpad.json_text import load_json, parse_json
 from tnlpad.records.checksums import Checksums, checksums_of, is_intact, sealed, sha256_of, unsealed
 from tnlpad.regular_files import open_regular
@@ -87,8 +87,7 @@ class RunFolder:
     def begin(self, config: Mapping[str, Any]) -> None:
         """Create the folder and write the configuration; an existing one must be equal."""
         self._make()
-        for leftover in self.path.glob(".*.tmp"):  # of killed processes: the caller holds the lock
-            leftover.unlink()
+        remove_leftovers(self.path)
         if self.begun:
             self.check_config(config)
         else:
