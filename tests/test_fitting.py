@@ -389,7 +389,7 @@ def test_what_is_left_out_is_warned_of():
         result = tnlpad.fit(rows, given, settings=SHORT)
     assert "3" not in {each.id for each in result.ranked()}
     rows[3, 2] = np.inf
-    with pytest.raises(tnlpad.DataError, match="1 samples cannot be predicted"):
+    with pytest.raises(tnlpad.DataError, match="1 sample cannot be predicted"):
         result.predict(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -151,11 +151,9 @@ class Result:
         """
         own = open_samples(data, label=self.label, labelled=False, **reading_options(self.shipped))
         if own.problems:
-            first = own.problems[0]
-            raise DataError(
-                f"{len(own.problems):,} samples cannot be predicted. Sample {first.id[:80]}: {first.reason}. Leave "
-                "them out."
-            )
+            first, count = own.problems[0], len(own.problems)
+            samples, them = ("1 sample", "it") if count == 1 else (f"{count:,} samples", "them")
+            raise DataError(f"{samples} cannot be predicted. Sample {first.id[:80]}: {first.reason}. Leave {them} out.")
         rows = class_probabilities(self.shipped, inputs_of_own(own, self.shipped))
         found: NDArray[np.float32] = torch.cat(list(rows)).numpy()
         return found
