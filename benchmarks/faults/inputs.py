@@ -332,6 +332,26 @@ def _earlier_run(folder: Path, kind: str) -> None:
     summary.write_text(json.dumps({key: value for key, value in content.items() if key not in (FORMAT_KEY, KEY)}))
 
 
+def _audited_run(folder: Path) -> None:
+    """Write a run with a sample and the result of an audit."""
+    from benchmarks.faults.flips import audit
+
+    _run(folder, "features")
+    (place,) = folder.iterdir()
+    audit(place, folder.parent / "audit")
+    shutil.copy(folder.parent / "audit" / "audit.json", place / "audit")
+
+
+def _read_audited_run(folder: Path) -> None:
+    from tnlpad.records.store import RunFolder
+    from tnlpad.suspects.audited_run import read_sample
+    from tnlpad.suspects.listing import rank_run
+
+    _read_run(folder)
+    (place,) = folder.iterdir()
+    read_sample(place / "audit", rank_run(RunFolder(place)))
+
+
 def _read_run(folder: Path) -> None:
     import tnlpad
     from tnlpad.records.store import RunFolder
@@ -535,6 +555,7 @@ KINDS: Mapping[str, Kind] = {
         f"run on {kind}": Kind(write=partial(_run, kind=kind), read=_read_run, replaced=True)
         for kind in samples.TRAINED
     },
+    "audited run": Kind(write=_audited_run, read=_read_audited_run, replaced=True),
     **{
         f"run without checksums on {kind}": Kind(
             write=partial(_earlier_run, kind=kind), read=_read_earlier_run, replaced=True
