@@ -81,10 +81,12 @@ def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
 
 def test_as_many_runs_share_a_gpu_as_fill_it_unless_one_says(out, monkeypatch):
     asked = []
-    monkeypatch.setattr("tnlpad.grid.mps.runs_at_once", lambda configs: asked.append(list(configs)) or (7, 9))
+    monkeypatch.setattr(
+        "tnlpad.grid.mps.runs_at_once", lambda configs, device: asked.append((device, list(configs))) or (7, 9)
+    )
     words = ["simulated", "--only", "cifar10/symmetric-0.4", "--dry-run", "--out", out]
     seven = reproduce(*words, "--device", "cuda").stdout
-    assert {config.dataset for config in asked[0]} == {"cifar10"}
+    assert (asked[0][0], {config.dataset for config in asked[0][1]}) == ("cuda", {"cifar10"})
     assert seven == reproduce(*words, "--device", "cuda", "--jobs", 7).stdout
     reproduce(*words, "--device", "cpu")
     reproduce(*words, "--device", "cuda", "--executor", "ray")  # whose machines nobody knows here

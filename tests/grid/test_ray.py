@@ -92,7 +92,7 @@ def test_of_a_run_made_twice_the_first_to_arrive_stays(made, here):
 def test_what_an_unfinished_run_left_is_replaced(made, here):
     with pytest.raises(Stop):
         run(CONFIG, here.path.parent, on_epoch=stop_after(2))
-    (here.path / ".summary.json.1.tmp").write_text("half")
+    (here.path / ".summary.json.1.tnlpad.tmp").write_text("half")
     unpack(pack(made), here)
     assert content(here) == content(made)
     assert not here.checkpoint_file.exists()
