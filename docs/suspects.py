@@ -121,12 +121,13 @@ def page() -> str:
     """Return the document."""
     cells = [cell for record in read("suspects-*.json") for cell in record.get("cells", ())]
     compared = [cell for cell in cells if set(COMPARED) <= set(cell["scores"])]
-    parts = [HEAD, "\n", comparison(compared), "\n", verdict(compared), RATES, "\n", rates(cells)]
+    parts = [HEAD, "\n", comparison(compared), "\n", verdict(compared)]
+    parts += map(on_features, read("features-*.json"))
+    parts += [RATES, "\n", rates(cells)]
     parts += [ALONE, "\n", alone(compared)]
     parts += [BANDS + "".join(map(band, record["by_gain"])) for record in read("noise_rates-*.json")]
     parts += map(many_rates, read("rates-*.json"))
     parts += map(at_scale, read("suspects-scale-*.json"))
-    parts += map(on_features, read("features-*.json"))
     parts += map(audited, read("audit-*.json"))
     parts += map(predicted, read("predictions-*.json"))
     return "".join(parts)
@@ -136,25 +137,24 @@ def on_features(record: Mapping[str, Any]) -> str:
     """Return the comparison with regressions on the same features."""
     who = {"ours": "tnlpad", "best": "best C", "chosen": "chosen C"}
     named = {"auroc": "AUROC", "average_precision": "average precision", "accuracy": "accuracy"}
-    heads = [f"{measure}, {name}" for measure in named.values() for name in who.values()]
-    rows = [
-        ["data", "wrong labels", "n", "wrong, %", "estimate, %", "within the interval", *heads],
-        ["---", "---", *["---:"] * (4 + len(heads))],
-    ]
+    rates = [["data", "wrong labels", "n", "wrong, %", "estimate, %", "within the interval"]]
+    rates.append(["---", "---", *["---:"] * 4])
     for row in record["means"]:
         cells = [each for each in record["cells"] if (each["data"], each["noise"]) == (row["data"], row["noise"])]
         given = [each for each in cells if each["estimate"] is not None]
         inside = sum(each["interval"][0] <= each["truth"] <= each["interval"][1] for each in given)
-        values = [row[f"{name}_{measure}"] for measure in named for name in who]
-        rows.append(
-            [
-                *(row["data"], row["noise"], str(row["n"]), f"{100 * row['truth']:.1f}"),
-                f"{100 * mean(each['estimate'] for each in given):.1f}" if given else "withheld",
-                f"{inside} of {len(given)}",
-                *("" if value is None else f"{100 * value:.1f}" for value in values),
-            ]
-        )
-    text = FEATURES.format(grid=len(record["grid"])) + table(rows) + "\n"
+        estimate = f"{100 * mean(each['estimate'] for each in given):.1f}" if given else "withheld"
+        facts = (row["data"], row["noise"], str(row["n"]), f"{100 * row['truth']:.1f}")
+        rates.append([*facts, estimate, f"{inside} of {len(given)}"])
+    text = FEATURES.format(grid=len(record["grid"])) + "### Share of wrong labels\n\n" + table(rates)
+    for measure, title in named.items():
+        rows = [["data", "wrong labels", *who.values()], ["---", "---", *["---:"] * len(who)]]
+        for row in record["means"]:
+            values = [row[f"{name}_{measure}"] for name in who]
+            if None not in values:  # without wrong labels, none can be ranked
+                rows.append([row["data"], row["noise"], *(f"{100 * value:.1f}" for value in values)])
+        text += f"\n### {title[0].upper()}{title[1:]}\n\n{table(rows)}"
+    text += "\n"
     for name in ("best", "chosen"):
         behind = [
             f"{row['data']} {row['noise']} {named[measure]} (by {100 * gap:.1f})"
