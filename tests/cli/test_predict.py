@@ -206,4 +206,4 @@ def test_a_file_that_cannot_be_written_is_named(run, tmp_path):
     result = asked("predict", run, tmp_path / "a.npz", "--out", tmp_path / "file" / "p.csv")
     assert result.exit_code == 1
     assert "cannot write" in result.stderr
-    assert "name another file" in result.stderr
+    assert "Name another file" in result.stderr

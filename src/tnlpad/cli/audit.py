@@ -10,7 +10,7 @@ import typer
 
 from tnlpad.cli.find_run import find_ranked_run
 from tnlpad.cli.options import AsJson, Quiet, Root, RunArgument, Runs, SpreadsheetSafe
-from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say, write_text
+from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say, way_out, write_text
 from tnlpad.spreadsheets import Formulas
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _draw(
     try:
         files = write_sample(folder, found, sample, formulas)
     except OSError as error:
-        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there, or name another folder.")
+        fail(f"cannot write into {folder} ({error.strerror or error}). {way_out(error, 'another folder')}")
     write_text(folder / PAGE_FILE, page)
     if note := formulas.note(folder / TABLE_FILE, "tnlpad audit"):
         say(f"Note: {note}", quiet)
@@ -173,7 +173,7 @@ def _rate(found: "RankedRun", folder: Path, review: Sequence[Path], command: str
     try:
         written = write_audit(folder, result)
     except OSError as error:
-        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space there.")
+        fail(f"cannot write into {folder} ({error.strerror or error}). {way_out(error, 'another folder with --out')}")
     if as_json:
         print_json(result.to_json() | {"run": str(found.folder.path), "files": [str(written)]})
         return

@@ -7,7 +7,7 @@ import typer
 
 from tnlpad.cli.find_run import find_run
 from tnlpad.cli.options import AsJson, Quiet, RunArgument, Runs
-from tnlpad.cli.output import fail, print_json, printable, say
+from tnlpad.cli.output import fail, print_json, printable, say, way_out
 
 if TYPE_CHECKING:
     from tnlpad.runs.shipped import Shipped
@@ -52,7 +52,7 @@ def export(
     except (RecordError, DataError, ValueError) as error:
         fail(str(error), code=3)
     except OSError as error:
-        fail(f"cannot write {path} ({error.strerror or error}). Free some space there, or name another file.")
+        fail(f"cannot write {path} ({error.strerror or error}). {way_out(error, 'another file')}")
     if as_json:
         shape, names = list(shipped.shape), list(shipped.class_names)
         print_json(

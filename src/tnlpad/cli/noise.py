@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tnlpad.cli.options import AsJson, Protocol, Quiet, Root
-from tnlpad.cli.output import exit_codes, fail, make_writable, print_json, say, write_bytes
+from tnlpad.cli.output import exit_codes, fail, make_writable, print_json, say, way_out, write_bytes
 
 if TYPE_CHECKING:
     from tnlpad.data.catalogue import DatasetInfo
@@ -179,9 +179,7 @@ def _write(content: "LabelFile", class_names: tuple[str, ...], out: Path, pictur
     try:
         checksum = write_label_file(out, content)
     except OSError as error:
-        fail(
-            f"cannot write {error.filename or out} ({error.strerror or error}). Free some space, or name another file."
-        )
+        fail(f"cannot write {error.filename or out} ({error.strerror or error}). {way_out(error, 'another file')}")
     if picture is not None:
         from tnlpad.report.transition import PictureFormat, transition_picture
 

@@ -22,7 +22,7 @@ from tnlpad.cli.options import (
     SpreadsheetSafe,
     cache_folder,
 )
-from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say
+from tnlpad.cli.output import fail, print_json, printable, refuse_to_overwrite, say, way_out
 from tnlpad.cli.progress import progress_reporter
 from tnlpad.spreadsheets import Formulas
 
@@ -132,7 +132,7 @@ def _write(out: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -
         out.parent.mkdir(parents=True, exist_ok=True)
         write_rows(out, header, rows)
     except OSError as error:
-        fail(f"cannot write {out} ({error.strerror or error}). Free some space there, or name another file.")
+        fail(f"cannot write {out} ({error.strerror or error}). {way_out(error, 'another file')}")
 
 
 def _inputs(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tnlpad.cli.options import AsJson, Quiet, SpreadsheetSafe, output_option
-from tnlpad.cli.output import fail, folder_for_results, print_json, say
+from tnlpad.cli.output import fail, folder_for_results, print_json, say, way_out
 
 if TYPE_CHECKING:
     from tnlpad.records.archive import FinishedRecord, Problem
@@ -190,7 +190,7 @@ def _writing_into(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        fail(f"cannot write into {folder} ({error.strerror or error}). Free some space, or name another folder.")
+        fail(f"cannot write into {folder} ({error.strerror or error}). {way_out(error, 'another folder')}")
     except KeyboardInterrupt:
         say("Interrupted. The files written so far are complete; run the command again to write the others.")
         raise typer.Exit(130) from None

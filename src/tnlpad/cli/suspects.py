@@ -9,7 +9,7 @@ import typer
 
 from tnlpad.cli.find_run import find_ranked_run
 from tnlpad.cli.options import AsJson, Quiet, Root, Runs, SpreadsheetSafe, read_list
-from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say
+from tnlpad.cli.output import exit_codes, fail, folder_for_results, print_json, printable, say, way_out
 from tnlpad.suspects import DEFAULT_FORMATS, FORMATS
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def suspects(
             )
         except OSError as error:
             reason = error.strerror or error
-            fail(f"cannot write into {folder} ({reason}). Free some space there, or name another folder.")
+            fail(f"cannot write into {folder} ({reason}). {way_out(error, 'another folder')}")
     if as_json:
         print_json(_document(found, listed, files))
     else:
