@@ -14,13 +14,14 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tnlpad.data.own.columns import label_column, without
-from tnlpad.data.own.dataset import IN_MEMORY
+from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset
+from tnlpad.data.own.inspect import contradictions
 from tnlpad.data.own.objects import holds_labels, labels_of, open_samples
 from tnlpad.errors import as_utf8
 from tnlpad.features.cache import default_cache
@@ -128,13 +129,8 @@ def fit(
             id=id,
             reporter=reporter,
         )
-    if left_out := len(own.problems):
-        first, samples = own.problems[0], left_out + len(own.ids)
-        warnings.warn(
-            f"Left out: {left_out:,} of {samples:,} samples. Sample {first.id[:80]}: {first.reason}.", stacklevel=2
-        )
-    for note in own.notes:
-        warnings.warn(f"Note: {note}", stacklevel=2)
+    for sentence in _about(own):
+        warnings.warn(sentence, stacklevel=2)
     trainable_parts(own)
     given = _given(data, labels, label, excluded)
     chosen_device = device_named(device)
@@ -189,6 +185,16 @@ def fit(
     if out is None:
         weakref.finalize(result, shutil.rmtree, place, ignore_errors=True)
     return result
+
+
+def _about(own: OwnDataset) -> Iterator[str]:
+    """Yield what to know about the data before they are trained on."""
+    if left_out := len(own.problems):
+        first, samples = own.problems[0], left_out + len(own.ids)
+        yield f"Left out: {left_out:,} of {samples:,} samples. Sample {first.id[:80]}: {first.reason}."
+    yield from (f"Note: {note}" for note in own.notes)
+    if (sentence := contradictions(own)) is not None:
+        yield f"Note: {sentence}"
 
 
 def _warn_if_streamed(config: RunConfig, memory: int) -> None:

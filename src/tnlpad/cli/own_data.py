@@ -30,6 +30,7 @@ def open_own_data(
     """Open the user's own data; None if `data` is the name of a published dataset. Exit with code 3 if they are bad."""
     from tnlpad.data.catalogue import CATALOGUE
     from tnlpad.data.own import is_path, open_dataset
+    from tnlpad.data.own.inspect import contradictions
     from tnlpad.errors import DataError
 
     ignored = ignore or []
@@ -49,11 +50,13 @@ def open_own_data(
             )
     except DataError as error:
         fail(str(error), code=3)
+    check = shlex.join(["tnlpad", "check", data, *table_options(label, ignored, text=text, group=group, id=id)])
     if left_out := len(own.problems):
-        check = shlex.join(["tnlpad", "check", data, *table_options(label, ignored, text=text, group=group, id=id)])
         say(f"Left out: {left_out:,} of {left_out + len(own.ids):,} samples; `{check}` says why.", quiet)
     for note in own.notes:
         say(f"Note: {note}", quiet)
+    if (sentence := contradictions(own)) is not None:
+        say(f"Note: {sentence} `{check}` names them.", quiet)
     return own
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.data.own_files import class_folders, picture, save
 from tnlpad.data.own import open_dataset
-from tnlpad.data.own.inspect import inspect
+from tnlpad.data.own.inspect import contradictions, inspect
 
 
 def test_counts(tmp_path):
@@ -30,6 +30,19 @@ def test_duplicates_and_contradictions(tmp_path):
         {"cat/0.png", "cat/again.png"},
     ]
     assert [each.contradict for each in found.duplicates] == [True, False]
+
+
+def test_labels_that_contradict_each_other_are_counted(tmp_path):
+    class_folders(tmp_path / "same")
+    assert contradictions(open_dataset(tmp_path / "same")) is None
+    texts = [("buy now", "spam")] * 5 + [("buy now", "ham")] * 2 + [("see you", "ham"), ("see you", "spam")]
+    lines = ["text,label", *(f"{text},{label}" for text, label in texts)]
+    (tmp_path / "texts.csv").write_text("\n".join(lines))
+    said = contradictions(open_dataset(tmp_path / "texts.csv", text="text"))
+    assert said.startswith("2 groups of identical samples")
+    assert "at least 3 are wrong" in said
+    (tmp_path / "numbers.csv").write_text("height,label\n1,a\n1,b\n2,a\n3,b\n")  # two things of one height
+    assert contradictions(open_dataset(tmp_path / "numbers.csv")) is None
 
 
 def test_what_is_tested_on_should_not_be_trained_on(tmp_path):

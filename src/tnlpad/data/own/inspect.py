@@ -184,6 +184,22 @@ def _duplicates(own: OwnDataset) -> tuple[Duplicates, ...]:
     return _listed(own, grouped(paired_by_value(own.digests)[1]))
 
 
+def contradictions(own: OwnDataset) -> str | None:
+    """Return a sentence if identical images or texts have different labels; None for rows of numbers and categories.
+
+    Different things may have the same numbers, but of the labels of one picture only one is right.
+    """
+    if own.kind in ("features", "table"):
+        return None
+    counts = [Counter(group.labels) for group in _duplicates(own) if group.contradict]
+    if not counts:
+        return None
+    wrong = sum(each.total() - max(each.values()) for each in counts)
+    one = len(counts) == 1
+    groups = f"{len(counts):,} {'group' if one else 'groups'} of identical samples {'has' if one else 'have'}"
+    return f"{groups} different labels, so at least {wrong:,} {'is' if wrong == 1 else 'are'} wrong."
+
+
 def _near_duplicates(own: OwnDataset, reporter: Reporter) -> tuple[Duplicates, ...]:
     groups = near_duplicate_groups(own, reporter)
     return _listed(own, [rows for rows in groups if len({own.digests[row] for row in rows}) > 1])
