@@ -394,6 +394,17 @@ def test_runs_of_other_versions_load(run, trained, file, change):
     assert result.suspects is not None
 
 
+@pytest.mark.filterwarnings("ignore:.*no checksums")
+def test_scores_of_another_version_may_have_further_columns(run):
+    without_checksums(run)
+    scores = pq.read_table(run / "scores.parquet")
+    further = {"of_a_later_version": pa.array([None] * len(scores)), "another": pa.array([float("nan")] * len(scores))}
+    for name, column in further.items():
+        scores = scores.append_column(name, column)
+    pq.write_table(scores, run / "scores.parquet")
+    assert tnlpad.load(run).suspects is not None
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

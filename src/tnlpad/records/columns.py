@@ -46,8 +46,8 @@ def read_columns(path: Path, needed: Sequence[str], optional: Sequence[str] | No
         raise RecordError(str(error)) from error
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise unusable(path, error) from error
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if found := _column_problem(name, column):
+    for name in (*needed, *(optional or ())):  # others are of another version
+        if name in table.column_names and (found := _column_problem(name, table.column(name))):
             raise damaged(path, found)
     return table
 
