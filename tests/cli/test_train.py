@@ -503,7 +503,9 @@ def test_a_review_that_cannot_be_written_names_a_way_out(tmp_path, read_only):
 def test_names_that_are_not_utf_8(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t\udcff.csv").write_text("text,label\n" + "good word,a\nbad word,b\n" * 10)
-    data, out = train("t\udcff.csv"), train("digits", "--out", "o\udcff")
+    data = train("t\udcff.csv")
     assert (data.exit_code, "t\\udcff.csv' is not UTF-8" in data.stderr) == (3, True)
-    assert (out.exit_code, "--out 'o\\udcff' is not UTF-8" in out.stderr) == (2, True)
+    for words in (("train", "digits"), ("tune", "digits", "--values", "1,2"), ("reproduce", "smoke")):
+        result = asked(*words, "--out", "o\udcff")
+        assert (result.exit_code, "--out 'o\\udcff' is not UTF-8" in result.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["t\udcff.csv"]

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from tnlpad.cli.output import fail
+from tnlpad.cli.output import exit_codes, fail
+from tnlpad.errors import as_utf8
 
 # Options under a heading of their own in the help.
 data_option = partial(typer.Option, rich_help_panel="Data")
@@ -244,6 +245,8 @@ def where_to_run(
     """Combine the options that say where runs are executed; exit with code 2 if they contradict each other."""
     from tnlpad.runs.devices import available_cores
 
+    with exit_codes():
+        as_utf8(str(out), "--out", ValueError)
     if executor == "local" and (address is not None or send_back):
         option = "--send-back" if send_back else "--address"
         fail(f"{option} needs --executor ray. Add it, or leave {option} out.", code=2)
