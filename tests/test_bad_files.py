@@ -16,7 +16,9 @@ from tests.time_limit import time_limit
 from tnlpad.array_files import ArrayFile, read_array
 from tnlpad.data.files import read_bounded
 from tnlpad.data.own import open_dataset
-from tnlpad.data.own.tables import _sizes_of_texts, parquet_table, read_csv, read_jsonl, read_workbook
+from tnlpad.data.own.arrow_tables import _sizes_of_texts, parquet_table
+from tnlpad.data.own.tables import read_csv, read_jsonl
+from tnlpad.data.own.workbooks import read_workbook
 from tnlpad.errors import DataError, LabelFileError, MatrixFileError, NoiseDataError
 from tnlpad.json_text import MAX_BYTES, MAX_DEPTH, load_json, parse_json
 from tnlpad.noise.files import read_label_file, read_matrix
@@ -314,7 +316,7 @@ LIMIT = 20_000_000
 @pytest.fixture
 def little_memory(monkeypatch):
     monkeypatch.setattr("tnlpad.memory.memory_limits", lambda: [LIMIT])
-    monkeypatch.setattr("tnlpad.data.own.tables.memory_limits", lambda: [LIMIT])
+    monkeypatch.setattr("tnlpad.data.own.arrow_tables.memory_limits", lambda: [LIMIT])
 
 
 def stored_once(texts, rows):
@@ -509,6 +511,6 @@ def test_whole_numbers_that_are_too_large_are_gaps(tmp_path):
 
 
 def test_rows_that_the_format_does_not_have(tmp_path, monkeypatch):
-    monkeypatch.setattr("tnlpad.data.own.tables.MAX_SHEET_ROWS", 100)
+    monkeypatch.setattr("tnlpad.data.own.workbooks.MAX_SHEET_ROWS", 100)
     with pytest.raises(DataError, match=r"x\.xlsx has more than 100 rows in a sheet\. Save it as CSV"):
         open_dataset(workbook(tmp_path / "x.xlsx", [["x", "label"], *([row, row % 2] for row in range(100))]))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tnlpad.atomic_files import replacing
+from tnlpad.data.own.arrow_tables import arrow_columns, joined, values_of
 from tnlpad.data.own.columns import without
 from tnlpad.data.own.dataset import Part
 from tnlpad.data.own.hugging_face import Dataset, class_names_of, is_saved_to_disk, read_dataset
 from tnlpad.data.own.manifest import Roles, roles_of
-from tnlpad.data.own.tables import arrow_columns, joined, values_of
 from tnlpad.suspects.clean import ORIGINAL, Cleaned
 from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, Source, is_divided
 from tnlpad.suspects.cleaned_tables import CleanedTable

@@ -15,7 +15,8 @@ from typing import Any
 from tnlpad.atomic_files import replacing
 from tnlpad.data.own.columns import Table, rows_of, without
 from tnlpad.data.own.manifest import Roles, ids_of, read_table, roles_of
-from tnlpad.data.own.tables import TextForm, filled_rows, json_records, open_workbook, visible_sheets
+from tnlpad.data.own.tables import TextForm, json_records
+from tnlpad.data.own.workbooks import filled_rows, open_workbook, visible_sheets
 from tnlpad.suspects.clean import ORIGINAL, Cleaned
 from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source, is_divided
 from tnlpad.suspects.export import write_rows

@@ -7,16 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tnlpad.data.own.tables import (
-    TextForm,
-    arrow_columns,
-    joined,
-    parquet_file,
-    parquet_table,
-    read_csv,
-    read_jsonl,
-    read_workbook,
-)
+from tnlpad.data.own.arrow_tables import arrow_columns, joined, parquet_file, parquet_table
+from tnlpad.data.own.tables import TextForm, read_csv, read_jsonl
+from tnlpad.data.own.workbooks import read_workbook
 from tnlpad.errors import DataError
 
 
@@ -273,7 +266,7 @@ def test_workbooks_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="cannot be read"):
         read_workbook(tmp_path / "nowhere.xlsx")
     path = workbook(tmp_path / "y.xlsx", [["a"], [1]])
-    monkeypatch.setattr("tnlpad.data.own.tables.MAX_WORKBOOK_BYTES", 1000)
+    monkeypatch.setattr("tnlpad.data.own.workbooks.MAX_WORKBOOK_BYTES", 1000)
     with pytest.raises(DataError, match=r"unpacks to [\d,]+ bytes, more than 1,000"):
         read_workbook(path)
 
@@ -288,7 +281,7 @@ FOOTERS = """
 import sys
 from pathlib import Path
 
-from tnlpad.data.own.tables import parquet_table
+from tnlpad.data.own.arrow_tables import parquet_table
 from tnlpad.errors import DataError
 
 path = Path(sys.argv[1])

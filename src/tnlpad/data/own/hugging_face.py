@@ -11,6 +11,17 @@ from pathlib import Path
 from typing import Any, overload
 
 from tnlpad.data.files import read_bounded, readable_as
+from tnlpad.data.own.arrow_tables import (
+    arrow_columns,
+    is_bytes,
+    joined,
+    parquet_content,
+    parquet_file,
+    parquet_table,
+    require_rows_fit,
+    validated,
+    values_of,
+)
 from tnlpad.data.own.columns import (
     ID_COLUMNS,
     OTHER_LABEL_COLUMNS,
@@ -25,22 +36,7 @@ from tnlpad.data.own.dataset import PARTS, Listing, Part, ReadOptions, given_ids
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.selection import Encoded
-from tnlpad.data.own.tables import (
-    CELL_BYTES,
-    COPIES,
-    ROW_BYTES,
-    SMALLER_TABLE,
-    arrow_columns,
-    is_bytes,
-    joined,
-    parquet_content,
-    parquet_file,
-    parquet_table,
-    require_rows_fit,
-    valid_text,
-    validated,
-    values_of,
-)
+from tnlpad.data.own.tables import CELL_BYTES, COPIES, ROW_BYTES, SMALLER_TABLE, valid_text
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
 from tnlpad.memory import require_memory

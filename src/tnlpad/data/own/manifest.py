@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tnlpad.data.own.arrow_tables import arrow_columns, parquet_table
 from tnlpad.data.own.column_kinds import (
     IMAGE_FACTS,
     Content,
@@ -37,7 +38,8 @@ from tnlpad.data.own.columns import (
 from tnlpad.data.own.dataset import Listing, Part, Problem, ReadOptions, given_ids, groups_of, part_named, unique
 from tnlpad.data.own.folder import Boundary
 from tnlpad.data.own.labels import Label, label_as_given
-from tnlpad.data.own.tables import TextForm, arrow_columns, parquet_table, read_csv, read_jsonl, read_workbook
+from tnlpad.data.own.tables import TextForm, read_csv, read_jsonl
+from tnlpad.data.own.workbooks import read_workbook
 from tnlpad.data.paths import PathList
 from tnlpad.errors import DataError
 

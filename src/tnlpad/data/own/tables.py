@@ -1,48 +1,33 @@
-"""Read the columns of CSV, JSON Lines, .xlsx and Parquet files and of Arrow tables.
+"""Read the columns of CSV and JSON Lines files.
 
 Text is UTF-8, or UTF-16 if the file starts with its byte order mark, as the Unicode text of spreadsheets does. The
 separator is the one in a first line `sep=;`, else the one of `, ; tab |` that splits the header into the most columns.
-Of a workbook, the first sheet is read; it needs openpyxl, the extra `tables`.
 """
 
 import codecs
 import csv
 import json
 import re
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import filterfalse
 from pathlib import Path
 from typing import Any, TextIO
 
-from tnlpad.data.files import BLOCK_BYTES, readable, readable_as
-from tnlpad.data.own.columns import TextColumn, listed, require_different
+from tnlpad.data.files import readable
+from tnlpad.data.own.columns import TextColumn, require_different
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
-from tnlpad.memory import memory_limits, require_memory
+from tnlpad.memory import require_memory
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MAX_FIELD_CHARACTERS = 1 << 20
-MAX_WORKBOOK_BYTES = 1 << 31  # unpacked
-MAX_MEMBER_BYTES, MAX_ELEMENTS = 1 << 24, 500_000  # unpacked, of parts without cells, which are read as a whole
-PARSED = (".xml", ".rels", ".vml")
-SHEETS, TEXTS = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE), "xl/sharedstrings.xml"  # within a workbook
-TEXT_OF_SHEETS = re.compile(rb"<(?:[^<>/?!\s]+:)?si[\s/>]")
-TEXT_BYTES = 100  # of memory that a text takes at least as it is read
-MAX_SHEET_ROWS = 1 << 20  # that the format has
 ROW_BYTES, CELL_BYTES = 200, 8  # of memory that a row of a table and each of its values take at least
 COPIES = 2  # of a value in memory: as it is read, and as it is used
 MAX_CELLS_IF_SPARSE, MAX_CELLS_PER_VALUE = 1 << 26, 1000  # of a larger table, for each value in it
 CHECKED_GROWTH = 1.1  # of a table until its size is checked again
-PART_AT_ONCE, MAX_ROWS_TO_MEASURE = 1 / 16, 1 << 16  # of the memory and at most, to measure texts in
-OFFSET_BYTES = 4  # of Arrow, for each text
 SMALLER_TABLE = "Use a part of it, or a machine with more memory."
-TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # of Parquet …
-REPEATING = {"PLAIN_DICTIONARY", "RLE_DICTIONARY", "DELTA_BYTE_ARRAY"}  # … and the encodings that store one text once
 Rows = Iterator[tuple[int, list[str]]]  # each with the number of its last line
 
 
@@ -182,7 +167,7 @@ def read_jsonl(path: Path) -> dict[str, list[Any]]:
         lines.append(number)
         given += len(record)
         if (cells := len(lines) * len(columns)) > unchecked:
-            _require_cells(cells, given, path, f"{len(lines):,} lines with {len(columns):,} different fields in all")
+            require_cells(cells, given, path, f"{len(lines):,} lines with {len(columns):,} different fields in all")
             unchecked = CHECKED_GROWTH * cells
     if not columns:
         raise DataError(f'{path} is empty: each line must be a JSON object, such as {{"text": …, "label": …}}.')
@@ -191,7 +176,7 @@ def read_jsonl(path: Path) -> dict[str, list[Any]]:
     return columns
 
 
-def _require_cells(cells: int, values: int, path: Path, reason: str) -> None:
+def require_cells(cells: int, values: int, path: Path, reason: str) -> None:
     """Raise DataError if so many cells do not fit into memory, or are too many for the values in them."""
     if cells > max(MAX_CELLS_IF_SPARSE, MAX_CELLS_PER_VALUE * values):
         raise DataError(
@@ -245,280 +230,3 @@ def _add_record(record: dict[str, Any], columns: dict[str, list[Any]], lines: li
 def valid_text(text: str) -> str:
     """Replace halves of surrogate pairs, which JSON can have and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()
-
-
-def read_workbook(path: Path) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
-    """Return the columns of the first sheet of an .xlsx file, and a remark if there are other sheets."""
-    with readable_as("an .xlsx file", path, "Save it again, or as CSV."):
-        workbook = open_workbook(path, read_only=True)
-        try:
-            sheets = visible_sheets(workbook)
-            rows = filled_rows(_sheet_rows(sheets[0], path)) if sheets else []
-            names = [str(sheet.title) for sheet in sheets]
-        finally:
-            workbook.close()
-    columns = _sheet_columns(rows, path)
-    notes = (f"of the workbook, the sheet {names[0][:80]!r} is read, not {listed(names[1:])}.",) if names[1:] else ()
-    return columns, notes
-
-
-def _sheet_rows(sheet: Any, path: Path) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a sheet up to the last cell that each has, whatever size the sheet claims."""
-    sheet.reset_dimensions()
-    cells, values, unchecked = 0, 0, 0.0
-    for line, row in enumerate(sheet.iter_rows(values_only=True), 1):
-        if line > MAX_SHEET_ROWS:
-            raise DataError(f"{path} has more than {MAX_SHEET_ROWS:,} rows in a sheet. Save it as CSV.")
-        cells += len(row)
-        values += len(row) - row.count(None)
-        if cells > unchecked:
-            _require_cells(cells, values, path, f"{cells:,} cells in {line:,} rows")
-            unchecked = CHECKED_GROWTH * cells
-        yield row
-
-
-def open_workbook(path: Path, *, read_only: bool) -> Any:
-    """Open an .xlsx file, with the values of its formulas."""
-    try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise DataError(
-            f"{path}: openpyxl, which reads .xlsx files, is not installed: pip install 'tnlpad[tables]'. Or save the "
-            "sheet as CSV."
-        ) from error
-    with zipfile.ZipFile(path) as archive:
-        size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_WORKBOOK_BYTES:
-            raise DataError(f"{path} unpacks to {size:,} bytes, more than {MAX_WORKBOOK_BYTES:,}. Save it as CSV.")
-        elements = sum(_elements(archive, member, path) for member in archive.infolist())
-    if elements > MAX_ELEMENTS:
-        raise DataError(
-            f"{path} has {elements:,} formats and other elements outside its sheets, more than {MAX_ELEMENTS:,}. Save "
-            "the sheet as CSV."
-        )
-    return load_workbook(path, read_only=read_only, data_only=True)
-
-
-def _elements(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> int:
-    """Return the number of elements in a part without cells, each of which takes hundreds of bytes; 0 for others.
-
-    Raise DataError if the part is too large. Sheets are read row by row, and checked then.
-    """
-    if SHEETS.fullmatch(member.filename) or not member.filename.lower().endswith(PARSED):  # such as a picture
-        return 0
-    if member.filename.lower() == TEXTS:
-        with archive.open(member) as file:
-            texts = sum(len(TEXT_OF_SHEETS.findall(block)) for block in iter(lambda: file.read(BLOCK_BYTES), b""))
-        needed = member.file_size + TEXT_BYTES * texts
-        require_memory(needed, f"{path} has {texts:,} texts or more in {member.file_size:,} bytes. It", SMALLER_TABLE)
-        return 0
-    if member.file_size > MAX_MEMBER_BYTES:
-        raise DataError(
-            f"{path}: its part {member.filename[:80]!r} unpacks to {member.file_size:,} bytes, and only sheets and "
-            f"their texts may have more than {MAX_MEMBER_BYTES:,}. Save the sheet as CSV."
-        )
-    content = archive.read(member)
-    return content.count(b"<") - content.count(b"</")
-
-
-def visible_sheets(workbook: Any) -> list[Any]:
-    """Return the sheets of a workbook; the first is the one that is read."""
-    return [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
-
-
-def filled_rows(rows: Iterable[Sequence[Any]]) -> list[tuple[int, Sequence[Any]]]:
-    """Return the rows of a sheet that are not empty, with their numbers from 1; the first has the headings."""
-    return [(line, row) for line, row in enumerate(rows, 1) if any(map(_is_filled, row))]
-
-
-def _sheet_columns(filled: Sequence[tuple[int, Sequence[Any]]], path: Path) -> dict[str, list[Any]]:
-    """Return the columns of a sheet from its `filled_rows`."""
-    if not filled:
-        raise DataError(f"{path} is empty: the first row of its first sheet must name the columns.")
-    (top, header), *content = filled
-    names = ["" if value is None else str(value).strip() for value in header]
-    # Cells that were formatted and never filled in make columns without a name.
-    used = {place for _, row in content for place, value in enumerate(row) if _is_filled(value)}
-    kept = [place for place, name in enumerate(names) if name or place in used]
-    require_different([names[place] for place in kept], path)
-    values = sum(len(row) - row.count(None) for _, row in filled)
-    _require_cells(len(content) * len(kept), values, path, f"{len(content):,} rows and {len(kept):,} columns")
-    lines = [line for line, _ in content]
-    numbers = [line - top - 1 for line in lines]
-    columns: dict[str, list[Any]] = {}
-    for place in kept:
-        columns[names[place]] = column = TextColumn(lines, numbers)
-        column += [row[place] if place < len(row) else None for _, row in content]
-    return columns
-
-
-def _is_filled(value: Any) -> bool:
-    return value is not None and bool(str(value).strip())
-
-
-def parquet_file(path: Path) -> Any:
-    """Open a Parquet file and read its schema."""
-    from pyarrow import parquet as pq
-
-    with readable_as("Parquet", path):
-        file = pq.ParquetFile(path)
-        require_different(file.schema_arrow.names, path)
-        return file
-
-
-def parquet_table(path: Path) -> Any:
-    """Read a Parquet file as an Arrow table; raise DataError if it does not fit into memory."""
-    require_rows_fit([path], path)
-    return parquet_content(path)
-
-
-def parquet_content(path: Path) -> Any:
-    """Read a Parquet file, after `require_rows_fit`, as an Arrow table."""
-    with readable_as("Parquet", path):
-        return validated(parquet_file(path).read(), path)
-
-
-def require_rows_fit(paths: Sequence[Path], where: Path) -> None:
-    """Raise DataError if the rows of Parquet files, which may be packed a thousand times, do not fit into memory.
-
-    Args:
-        paths: The files.
-        where: Their folder, or the only file.
-    """
-    rows, chunks = 0, []
-    for path in paths:
-        file = parquet_file(path)
-        rows += file.metadata.num_rows
-        for group in range(file.metadata.num_row_groups):
-            _require_readable(file, group, path)
-            chunks += _chunks(file.metadata, group)
-    what = f"{where} has {rows:,} rows. It"
-    needed = ROW_BYTES * rows + sum(CELL_BYTES * chunk.num_values + chunk.total_uncompressed_size for chunk in chunks)
-    require_memory(needed, what, SMALLER_TABLE)
-    repeating = [chunk for chunk in chunks if _repeats(chunk)]
-    limit = min(memory_limits(), default=needed)
-    if needed + sum(chunk.num_values * chunk.total_uncompressed_size for chunk in repeating) > limit:
-        needed -= sum(chunk.total_uncompressed_size for chunk in repeating)
-        for path in paths:
-            for size in _sizes_of_texts(path, int(PART_AT_ONCE * limit)):
-                needed += size
-                if needed > limit:
-                    require_memory(needed, what, SMALLER_TABLE)
-
-
-def _require_readable(file: Any, group: int, path: Path) -> None:
-    """Raise DataError if the descriptions of columns are damaged: pyarrow's `column` would end the process.
-
-    Reading a row goes through the same descriptions, and raises.
-    """
-    size = file.metadata.row_group(group).total_byte_size
-    require_memory(size, f"{path} has {size:,} bytes in a group of rows. It", SMALLER_TABLE)
-    with readable_as("Parquet", path):
-        next(file.iter_batches(1, row_groups=[group], use_threads=False), None)
-
-
-def _chunks(file: Any, group: int) -> list[Any]:
-    """Return the description of each column of a group of rows of a Parquet file."""
-    return [file.row_group(group).column(place) for place in range(file.num_columns)]
-
-
-def _repeats(chunk: Any) -> bool:
-    """Whether texts or bytes are encoded so that one which is stored once may be many values."""
-    return chunk.physical_type in TEXT_TYPES and not REPEATING.isdisjoint(chunk.encodings)
-
-
-def _sizes_of_texts(path: Path, most: int) -> Iterator[int]:
-    """Yield the bytes of texts that may repeat, some rows after the other, which take at most that memory at once."""
-    from pyarrow import parquet as pq
-
-    with readable_as("Parquet", path):
-        file = parquet_file(path)
-        groups = [[each for each in _chunks(file.metadata, number) if _repeats(each)] for number in _groups(file)]
-        once = sorted({each.path_in_schema for group in groups for each in group if _is_listed(each)})
-        listing = pq.ParquetFile(path, read_dictionary=once)  # holds each text once, however often it occurs
-        for number, found in enumerate(groups):
-            for source, chunks in ((listing, filter(_is_listed, found)), (file, filterfalse(_is_listed, found))):
-                names, size = [], 0
-                for chunk in chunks:
-                    names.append(chunk.path_in_schema)
-                    size += chunk.total_uncompressed_size
-                # Of texts that are not listed, any row may have all.
-                rows = most * (file.metadata.row_group(number).num_rows if source is listing else 1) // max(1, size)
-                rows = min(max(1, rows), MAX_ROWS_TO_MEASURE)
-                if names:
-                    for batch in source.iter_batches(rows, row_groups=[number], columns=names, use_threads=False):
-                        yield sum(map(_bytes_of_texts, batch.columns))
-
-
-def _groups(file: Any) -> range:
-    return range(file.metadata.num_row_groups)
-
-
-def _is_listed(chunk: Any) -> bool:
-    """Whether each text that repeats is in a list, which pyarrow can return instead of the texts."""
-    return chunk.physical_type == TEXT_TYPES[0] and "DELTA_BYTE_ARRAY" not in chunk.encodings
-
-
-def _bytes_of_texts(array: Any) -> int:
-    """Return the bytes of an Arrow array, with texts from a list counted as often as they occur."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if isinstance(array, pa.DictionaryArray):
-        lengths = pc.binary_length(array.dictionary)
-        return OFFSET_BYTES * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
-    if isinstance(array, pa.StructArray):
-        return sum(map(_bytes_of_texts, array.flatten()))
-    if isinstance(array, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
-        return _bytes_of_texts(array.flatten())
-    return int(array.nbytes)
-
-
-def validated(table: Any, path: Path) -> Any:
-    """Return the Arrow table after a full check; reading values of an invalid one can crash the process."""
-    table.validate(full=True)
-    require_different(table.column_names, path)
-    return table
-
-
-def joined(tables: Sequence[Any], folder: Path) -> Any:
-    """Concatenate Arrow tables of the same columns."""
-    import pyarrow as pa
-
-    try:
-        return pa.concat_tables(tables, promote_options="default")
-    except pa.ArrowException as error:
-        raise DataError(
-            f"{folder}: its tables have different columns ({error}). Name one of the files if they are different data."
-        ) from error
-
-
-def arrow_columns(table: Any, where: Path) -> dict[str, Any]:
-    """Return the columns of an Arrow table by name."""
-    return {name: values_of(table, name, where) for name in table.column_names}
-
-
-def values_of(table: Any, name: str, where: Path) -> Any:
-    """Return a column: numbers without gaps as an array, others as a list, with text for bytes that are text."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    column = table.column(name)
-    numeric = types.is_floating(column.type) or types.is_integer(column.type)
-    try:
-        if numeric and not column.null_count:
-            return column.to_numpy()
-        if is_bytes(column.type):
-            with suppress(pa.ArrowInvalid):
-                column = column.cast(pa.large_string())
-        return column.to_pylist()
-    # Damaged text, a date that Python does not have, an index that is not in the dictionary.
-    except (ValueError, ArithmeticError, LookupError, NotImplementedError) as error:
-        raise DataError(f"{where}: a value in column {name[:80]!r} cannot be read: {error}. Correct it.") from error
-
-
-def is_bytes(kind: Any) -> bool:
-    """Whether this is the Arrow type of plain bytes."""
-    from pyarrow import types
-
-    return bool(types.is_binary(kind) or types.is_large_binary(kind))
