@@ -4,7 +4,7 @@ import json
 
 from tnlpad.records.checksums import FORMAT_KEY, KEY, checksums_of, sealed
 from tnlpad.records.store import to_json
-from tnlpad.suspects import audited_run
+from tnlpad.suspects import audit_files
 
 
 def edit(path, change):
@@ -13,7 +13,7 @@ def edit(path, change):
     checksum = content.pop("checksum", None)
     change(content)
     if checksum is not None:
-        content["checksum"] = audited_run._checksum(content)
+        content["checksum"] = audit_files._checksum(content)
     path.write_text(json.dumps(content))
     if (path.parent / "summary.json").exists():
         reseal(path.parent)

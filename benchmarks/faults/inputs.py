@@ -344,7 +344,7 @@ def _audited_run(folder: Path) -> None:
 
 def _read_audited_run(folder: Path) -> None:
     from tnlpad.records.store import RunFolder
-    from tnlpad.suspects.audited_run import read_sample
+    from tnlpad.suspects.audit_files import read_sample
     from tnlpad.suspects.listing import rank_run
 
     _read_run(folder)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cli.trained import asked, document, own_data, trained
 from tests.suspects.made import made, made_run
-from tnlpad.suspects.audited_run import read_audit
+from tnlpad.suspects.audit_files import read_audit
 from tnlpad.suspects.review import read_review
 
 SCORES, WRONG, CLEAN = made()

@@ -4,7 +4,8 @@ from tests.review.served import served
 from tests.suspects.made import made, made_run
 from tnlpad.records.store import RunFolder
 from tnlpad.suspects.audit import rate
-from tnlpad.suspects.audited_run import draw_from_run, read_audit, read_sample
+from tnlpad.suspects.audit_files import read_audit, read_sample
+from tnlpad.suspects.audited_run import draw_from_run
 from tnlpad.suspects.listing import rank_run
 
 

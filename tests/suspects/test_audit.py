@@ -12,9 +12,10 @@ from tests.edited_runs import edit
 from tests.suspects.made import made, made_run
 from tnlpad.errors import DataError
 from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.suspects import audited_run
+from tnlpad.suspects import audit_files
 from tnlpad.suspects.audit import DESIGNS, draw, rate, recalibrated
-from tnlpad.suspects.audited_run import UNSURE, Decision, audit_run, draw_from_run, extended, read_audit, write_audit
+from tnlpad.suspects.audit_files import read_audit, write_audit
+from tnlpad.suspects.audited_run import UNSURE, Decision, audit_run, draw_from_run, extended
 from tnlpad.suspects.intervals import hypergeometric_limits, share_wrong
 from tnlpad.suspects.listing import rank_run
 from tnlpad.suspects.page import audit_page
@@ -444,11 +445,11 @@ def test_a_result_of_an_earlier_version_is_read_with_a_note(run, clean):
     ],
 )
 def test_the_content_of_a_sample_is_checked(run, said, change):
-    audited_run.write_sample(run.folder.path / "audit", run, draw_from_run(run, 20))
+    audit_files.write_sample(run.folder.path / "audit", run, draw_from_run(run, 20))
     path = run.folder.path / "audit" / "audit.json"
     edit(path, lambda plain: plain.pop(change) if isinstance(change, str) else plain.update(change))
     with pytest.raises(RecordError, match=rf"audit\.json is damaged \({said}.*draw a new sample"):
-        audited_run.read_sample(run.folder.path / "audit", run)
+        audit_files.read_sample(run.folder.path / "audit", run)
 
 
 def test_a_sample_is_not_extended_with_another_confidence(run):
@@ -485,7 +486,7 @@ def browser():
 def page(browser, request, run):
     sample = draw_from_run(run, 30)
     path = run.folder.path / "index.html"
-    token = audited_run.token(run, sample)
+    token = audit_files.token(run, sample)
     path.write_text(audit_page(run, sample, token, command="tnlpad audit", file="decisions.csv", warn=pytest.fail))
     with browser.open(path, *request.param) as opened:
         opened.run("localStorage.clear()")
@@ -530,7 +531,7 @@ def test_decisions_are_saved_for_the_command(page, run, tmp_path):
     first, second, third = (run.names.ids[row] for row in sample.rows[:3])
     names, given = run.scores.class_names, run.ranking.evidence.given
     other = next(name for name in names if name != names[given[int(second)]])
-    assert audited_run.read_decisions([saved], run, sample) == {
+    assert audit_files.read_decisions([saved], run, sample) == {
         first: Decision(choice="right", label=names[given[int(first)]]),
         second: Decision(choice="wrong", label=other),
         third: Decision(choice="unsure", label=None),

@@ -5,7 +5,8 @@ from tests.suspects.made import made, made_run
 from tnlpad.records.samples import SampleNames
 from tnlpad.records.scores import SampleScores
 from tnlpad.records.store import RecordError, RunFolder
-from tnlpad.suspects.audited_run import audit_run, write_audit
+from tnlpad.suspects.audit_files import write_audit
+from tnlpad.suspects.audited_run import audit_run
 from tnlpad.suspects.listing import LISTED_WITHOUT_SUSPECTS, absorbed, rank_run, suspects, verdict
 from tnlpad.suspects.ranking import SUSPECT_FROM, rank
 from tnlpad.suspects.weakness import MIN_HELD_OUT, caution

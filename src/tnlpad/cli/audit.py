@@ -63,7 +63,7 @@ def audit(
 
     Example: tnlpad audit RUN --sample 100
     """
-    from tnlpad.suspects.audited_run import DECISIONS_FILE, FOLDER
+    from tnlpad.suspects.audit_files import DECISIONS_FILE, FOLDER
 
     if review and (sample, by, seed) != (None, None, None):
         fail("--sample, --by and --seed draw labels, and --review reads decisions: give one or the other.", code=2)
@@ -98,7 +98,7 @@ def _draw(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from tnlpad.suspects.audited_run import DECISIONS_FILE, PAGE_FILE, TABLE_FILE, token, write_sample
+    from tnlpad.suspects.audit_files import DECISIONS_FILE, PAGE_FILE, TABLE_FILE, token, write_sample
     from tnlpad.suspects.page import DRAWN, audit_page
 
     with exit_codes():
@@ -141,7 +141,8 @@ def _draw(
 
 def _sample(found: "RankedRun", folder: Path, size: int | None, by: "By | None", seed: int | None) -> "Sample":
     """Return the sample of the folder, extended if needed, or draw one."""
-    from tnlpad.suspects.audited_run import draw_from_run, extended, read_sample
+    from tnlpad.suspects.audit_files import read_sample
+    from tnlpad.suspects.audited_run import draw_from_run, extended
 
     present = read_sample(folder, found)
     labels = len(found.scores)
@@ -163,7 +164,8 @@ def _sample(found: "RankedRun", folder: Path, size: int | None, by: "By | None",
 
 
 def _rate(found: "RankedRun", folder: Path, review: Sequence[Path], command: str, as_json: bool) -> None:
-    from tnlpad.suspects.audited_run import FOLDER, audit_run, read_decisions, read_sample, write_audit
+    from tnlpad.suspects.audit_files import FOLDER, read_decisions, read_sample, write_audit
+    from tnlpad.suspects.audited_run import audit_run
 
     with exit_codes():
         sample = read_sample(folder, found)

@@ -14,15 +14,8 @@ from tnlpad.errors import DataError
 from tnlpad.review.decisions import Decision, DecisionLog
 from tnlpad.suspects import audited_run
 from tnlpad.suspects.audit import Sample
-from tnlpad.suspects.audited_run import (
-    Audit,
-    audit_run,
-    draw_from_run,
-    extended,
-    read_sample,
-    write_audit,
-    write_sample,
-)
+from tnlpad.suspects.audit_files import FOLDER, read_sample, write_audit, write_sample
+from tnlpad.suspects.audited_run import Audit, audit_run, draw_from_run, extended
 
 
 class ReviewAudit:
@@ -37,7 +30,7 @@ class ReviewAudit:
 
     def __init__(self, log: DecisionLog) -> None:
         self.log, self.run = log, log.run
-        self.folder = log.run.folder.path / audited_run.FOLDER
+        self.folder = log.run.folder.path / FOLDER
         self.sample: Sample | None = read_sample(self.folder, log.run)
         self._lock = Lock()
 

@@ -21,8 +21,8 @@ from tnlpad.records.scores import SampleScores, write_array
 from tnlpad.records.store import to_json
 from tnlpad.spreadsheets import Formulas
 from tnlpad.suspects import DEFAULT_FORMATS
-from tnlpad.suspects.audited_run import FOLDER as AUDIT_FOLDER
-from tnlpad.suspects.audited_run import RESULT_FILE
+from tnlpad.suspects.audit_files import FOLDER as AUDIT_FOLDER
+from tnlpad.suspects.audit_files import RESULT_FILE
 from tnlpad.suspects.listing import RankedRun, Suspect, rank_run
 
 if TYPE_CHECKING:

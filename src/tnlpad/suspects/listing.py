@@ -25,7 +25,7 @@ from tnlpad.records.samples import (
 from tnlpad.records.scores import SCORES_FILE, SampleScores, read_scores
 from tnlpad.records.store import Record, RecordError, RunFolder
 from tnlpad.records.summaries import loaded_config, loaded_summary
-from tnlpad.suspects.audited_run import audit_of
+from tnlpad.suspects.audit_files import audit_of
 from tnlpad.suspects.estimate import Estimate
 from tnlpad.suspects.random_errors import is_out_of_fold
 from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES, SUSPECT_FROM, Ranking, rank
