@@ -247,7 +247,8 @@ MANGLED = {
     "a label that is no class": (replace("scores.parquet", "given", lambda n: [7] * n), "given has 7 to 7"),
     "labels in words": (replace("scores.parquet", "given", lambda n: ["x"] * n), "given has values of the type string"),
     "a place below zero": (replace("scores.parquet", "index", lambda n: [-1] * n), "index has -1"),
-    "a place too far": (replace("scores.parquet", "index", lambda n: [10**6] * n), "lacks some samples"),
+    "a place too far": (replace("scores.parquet", "index", lambda n: [*range(10**6, 10**6 + n)]), "lacks some samples"),
+    "a sample twice": (replace("scores.parquet", "index", lambda n: [0, *range(n - 1)]), "index has a sample twice"),
     "an unknown part": (replace("scores.parquet", "part", lambda n: ["all"] * n), "part has 'all'"),
     "a path of a sample with a null character": (
         replace("samples.parquet", "path", lambda n: ["a\0b"] * n),

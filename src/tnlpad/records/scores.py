@@ -119,6 +119,8 @@ def _place_problem(columns: Mapping[str, NDArray[Any]], classes: int) -> str | N
         values = columns[name]
         if len(values) and (values.min() < 0 or (limit is not None and values.max() >= limit)):
             return f"column {name} has {values.min()} to {values.max()}, and there are {classes} classes"
+    if len(np.unique(columns["index"])) < len(columns["index"]):
+        return "column index has a sample twice"
     return None
 
 
