@@ -172,3 +172,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(words, reader, codes):
     found, said = ended(words, reader)
     assert found == codes
     assert not any("rror" in line for line in said)
+
+
+def test_closed_output_is_no_error(tmp_path):
+    for words in ("data list", f"runs {tmp_path}"):
+        assert ended(words, ">&-") == ended(words, "> /dev/null")

@@ -37,10 +37,14 @@ class _StandardOutput(io.FileIO):
 def checked_output() -> Iterator[None]:
     """End with one line and code 1 if standard output cannot be written within the block, as on a full disk."""
     before = sys.stdout
+    if before is None:  # it was closed before the start
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            yield
+        return
     buffer = getattr(before, "buffer", None)
     raw = getattr(buffer, "raw", buffer)  # of `python -u`, the buffer is none
     if not isinstance(before, io.TextIOWrapper) or type(raw) is not io.FileIO:
-        yield  # closed, a terminal of Windows, or the text that a test collects
+        yield  # a terminal of Windows, or the text that a test collects
         return
     before.flush()
     output = io.TextIOWrapper(
