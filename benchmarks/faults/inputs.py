@@ -555,7 +555,7 @@ KINDS: Mapping[str, Kind] = {
         f"run on {kind}": Kind(write=partial(_run, kind=kind), read=_read_run, replaced=True)
         for kind in samples.TRAINED
     },
-    "audited run": Kind(write=_audited_run, read=_read_audited_run, replaced=True),
+    "run with an audit": Kind(write=_audited_run, read=_read_audited_run, replaced=True),
     **{
         f"run without checksums on {kind}": Kind(
             write=partial(_earlier_run, kind=kind), read=_read_earlier_run, replaced=True
