@@ -25,8 +25,8 @@ SHARE_WRONG, SEED, SHOWN = 0.2, 1, 4
 BROWSER = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
 
 
-def write_digits(folder: Path) -> None:
-    """Write the digits as image files, a folder for each class, some of them in a wrong one."""
+def write_digits(folder: Path) -> str:
+    """Write the digits as image files, a folder for each class, some of them in a wrong one; return how many."""
     digits, stream = load_digits(), np.random.default_rng(SEED)
     moved = stream.random(len(digits.target)) < SHARE_WRONG
     labels = np.where(moved, (digits.target + stream.integers(1, 10, len(moved))) % 10, digits.target)
@@ -34,6 +34,7 @@ def write_digits(folder: Path) -> None:
         place = folder / NAMES[label]
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray((pixels * 15.9).astype("uint8")).save(place / f"{number:04}.png")
+    return f"Here, `scans` holds {len(moved):,} handwritten digits, of which {moved.sum():,} lie in a wrong folder:"
 
 
 def output(command: str, folder: Path) -> list[str]:
@@ -62,7 +63,7 @@ def main() -> None:
     """Train, and write the excerpt and the screenshot."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_digits(folder / "scans")
+        about = write_digits(folder / "scans")
         trained = output("tnlpad train scans", folder)
         (run,) = (folder / "runs").iterdir()
         list_them = f"tnlpad suspects {run.name.partition('_')[0]} --top {SHOWN}"  # the start of a name is enough
@@ -74,7 +75,7 @@ def main() -> None:
     verdict = next(number for number, line in enumerate(trained) if line.startswith("Run:")) + 1
     rows = [line for line in listed if line.startswith(tuple("┏┃┡│└"))]
     lines = ["$ tnlpad train scans", "…", *trained[verdict:], f"$ {list_them}", *rows]
-    README.write_text(f"{before}```console\n{NEWLINE.join(lines)}\n```\n\n{picture}{after}")
+    README.write_text(f"{before}{about}\n\n```console\n{NEWLINE.join(lines)}\n```\n\n{picture}{after}")
 
 
 if __name__ == "__main__":
