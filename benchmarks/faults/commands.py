@@ -159,7 +159,7 @@ def forked(words: Sequence[str], folder: Path, errors: Path, prepare: Callable[[
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         # Not those of this process, which a test runner may have replaced.
-        sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
         os.chdir(folder)
         os.environ["TNLPAD_CACHE"] = str(folder / CACHE)
         sys.argv = ["tnlpad", *words]
