@@ -4,9 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.ranks.launcher import tried
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"lightning_module": ["lightning"], "text": ["transformers", "accelerate"]}
@@ -27,18 +30,17 @@ def test_an_example_runs(path, tmp_path):
     assert len(path.read_text().splitlines()) < LINES
     # One thread: tests run side by side. Nothing may be fetched, and nothing written beside the example.
     settings = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(tmp_path)}
-    for _ in range(2):
-        result = subprocess.run(
-            [sys.executable, *LAUNCHED.get(path.stem, []), path],
-            cwd=tmp_path,
-            env={**os.environ, **settings},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if "EADDRINUSE" not in result.stderr:  # another test took the port that torchrun found
-            break
+    run = partial(
+        subprocess.run,
+        [sys.executable, *LAUNCHED.get(path.stem, []), path],
+        cwd=tmp_path,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    result = tried(run) if path.stem in LAUNCHED else run()
     assert result.returncode == 0, result.stderr
     shares = [float(share) for share in re.findall(r"([\d.]+)%", result.stdout)]
     assert shares, result.stdout

@@ -2,25 +2,28 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+# What another try avoids: between finding a free port and using it, another test may take it; and on a busy machine,
+# threads of gloo sometimes abort a process that ends.
+BAD_LUCK = ("EADDRINUSE", "terminate called without an active exception")
 Finished = subprocess.CompletedProcess[str]
 
 
 def torchrun(*arguments: object, ranks: int = 2, timeout: float = 240, **options: Any) -> Finished:
-    """Run `python -m ARGUMENTS` on some ranks and return what it printed, also if it failed.
+    """Run `python -m ARGUMENTS` on some ranks and return what it printed, also if it failed; see `tried`."""
+    run = partial(subprocess.run, cwd=ROOT, timeout=timeout, capture_output=True, text=True, **options)
+    return tried(lambda: run(command(*arguments, ranks=ranks)))
 
-    Tried twice: between finding a free port and using it, another test may take it.
-    """
-    for _ in range(2):
-        done = subprocess.run(
-            command(*arguments, ranks=ranks), cwd=ROOT, timeout=timeout, capture_output=True, text=True, **options
-        )
-        if "EADDRINUSE" not in done.stderr:
-            break
-    return done
+
+def tried(launch: Callable[[], Finished]) -> Finished:
+    """Launch ranks, and once more after bad luck."""
+    done = launch()
+    return launch() if done.returncode and any(words in done.stderr for words in BAD_LUCK) else done
 
 
 def succeeded(*arguments: object, **options: Any) -> Finished:
