@@ -72,7 +72,7 @@ def test_it_is_the_chosen_epoch_that_counts(tmp_path, monkeypatch):
 
     def run(config, out, *, root, device, **_):
         told.append((out, root, device))
-        return SimpleNamespace(summary=lambda: ends)
+        return SimpleNamespace(path=out / "run", summary=lambda: ends)
 
     monkeypatch.setattr(tuning, "run", run)
     rows = rows_of(field="c2", values=["1"], seeds=[1])
@@ -93,14 +93,11 @@ class NoTest(dict):
 def test_the_test_set_is_not_looked_at(tmp_path, monkeypatch):
     run = tuning.run
 
-    class Watched:
-        def __init__(self, folder):
-            self.folder = folder
-
+    class Watched(RunFolder):
         def summary(self):
-            return NoTest(self.folder.summary())
+            return NoTest(super().summary())
 
-    monkeypatch.setattr(tuning, "run", lambda *words, **options: Watched(run(*words, **options)))
+    monkeypatch.setattr(tuning, "run", lambda *words, **options: Watched(run(*words, **options).path))
     tried = tune(rows_of(field="c2", values=["1"], seeds=[1]), "c2", tmp_path)
     assert "test" not in str(document(tried, "c2", "noisy"))
     with pytest.raises(AssertionError, match="looked at"):

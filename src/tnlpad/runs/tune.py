@@ -15,7 +15,7 @@ from tnlpad.data.own import DataShape, OwnDataset
 from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig, configure
 from tnlpad.runs.recipes import scoring_interval
-from tnlpad.runs.run import run, run_folder
+from tnlpad.runs.run import run
 from tnlpad.types import ProtocolName
 
 
@@ -111,7 +111,7 @@ def tune(
     """
     total, done, tried = sum(len(row) for row in rows), 0, []
     for row in rows:
-        accuracies = []
+        accuracies, names = [], []
         for config in row:
             folder = run(
                 config,
@@ -125,12 +125,12 @@ def tune(
                 scoring_interval=None if own is None else scoring_interval(config.epochs),
             )
             accuracies.append(float(folder.summary()["chosen"]["validation_accuracy"]))
+            names.append(folder.path.name)
             done += 1
             if on_run is not None:
                 on_run(done, total)
         value = row[0].options[field] if field in row[0].options else getattr(row[0], field)
-        names = tuple(run_folder(config, out, own).path.name for config in row)
-        tried.append(Tried(value=value, accuracies=tuple(accuracies), run_ids=names))
+        tried.append(Tried(value=value, accuracies=tuple(accuracies), run_ids=tuple(names)))
     return tried
 
 
