@@ -179,12 +179,10 @@ def dataset_defaults(dataset: "str | DataShape", backbone: str | None = None, fi
 
 def feature_recipe(shape: "DataShape") -> dict[str, Any]:
     """Return the recipe for features, which are judged out of fold."""
-    epochs = min(MAX_HEAD_EPOCHS, max(MIN_HEAD_EPOCHS, round(HEAD_SAMPLES_SEEN / max(1, shape.samples))))
     return {
         **HEADS,
         "batch_size": 32 if shape.samples < FEW_ROWS else HEADS["batch_size"],
-        "epochs": epochs,
-        "milestones": (max(1, round(DECAY_AFTER * epochs)),),
+        **_schedule(shape.samples, HEAD_SAMPLES_SEEN, MIN_HEAD_EPOCHS, MAX_HEAD_EPOCHS),
         "folds": FOLDS if shape.samples * shape.classes <= MAX_JUDGEMENTS else None,
         "repeats": next(repeats for repeats, limit in REPEATS.items() if shape.samples <= limit),
         "resize": None,
@@ -199,14 +197,10 @@ def finetune_recipe(shape: "DataShape", backbone: str) -> dict[str, Any]:
     from tnlpad.features.backbone import network_of, side_for
 
     network = network_of(backbone)
-    epochs = min(MAX_FINETUNE_EPOCHS, max(MIN_FINETUNE_EPOCHS, round(FINETUNE_SAMPLES_SEEN / max(1, shape.samples))))
     return {
         **FINETUNE,
         "network": network,
-        "epochs": epochs,
-        "milestones": (max(1, round(DECAY_AFTER * epochs)),),
-        "crop": None,
-        "crop_padding": 0,
+        **_schedule(shape.samples, FINETUNE_SAMPLES_SEEN, MIN_FINETUNE_EPOCHS, MAX_FINETUNE_EPOCHS),
         "flip": shape.channels == 3,
         **finetune_images(shape, side_for(network, shape)),
     }
@@ -214,21 +208,17 @@ def finetune_recipe(shape: "DataShape", backbone: str) -> dict[str, Any]:
 
 def finetune_images(shape: "DataShape", pixels: int, memory: int = STREAMED_BYTES) -> dict[str, Any]:
     """Return the settings for images of this side: cropped at random, and streamed if memory would not hold them."""
-    if shape.kind == "files" and decoded_bytes(shape, pixels, 3) > memory:
-        return {"resize": round(pixels * RESIZE_MARGIN), "crop": pixels, "crop_padding": 0}
-    return {"resize": pixels, "crop": None, "crop_padding": pixels // 8 if shape.channels == 3 else 0}
+    return {"resize": pixels} | _images(shape, pixels, 3, memory)
 
 
 def own_recipe(shape: "DataShape") -> dict[str, Any]:
     """Choose network, epochs, rates and augmentation by the size of the data."""
-    epochs = min(MAX_EPOCHS, max(MIN_EPOCHS, round(SAMPLES_SEEN / max(1, shape.samples))))
     network = _own_network(shape, image_size(shape))
     return {
         "network": network,
-        "epochs": epochs,
+        **_schedule(shape.samples, SAMPLES_SEEN, MIN_EPOCHS, MAX_EPOCHS),
         "batch_size": 32 if shape.samples < 5000 else 64,
         "learning_rate": LEARNING_RATES[network],
-        "milestones": (max(1, round(DECAY_AFTER * epochs)),),
         "decay": 0.1,
         "momentum": 0.9,
         "weight_decay": 1e-3,
@@ -238,13 +228,23 @@ def own_recipe(shape: "DataShape") -> dict[str, Any]:
     }
 
 
+def _schedule(samples: int, samples_seen: int, least: int, most: int) -> dict[str, Any]:
+    """Return as many epochs as show about `samples_seen` samples, within limits, and the epoch of the decay."""
+    epochs = min(most, max(least, round(samples_seen / max(1, samples))))
+    return {"epochs": epochs, "milestones": (max(1, round(DECAY_AFTER * epochs)),)}
+
+
 def own_images(shape: "DataShape", memory: int = STREAMED_BYTES) -> dict[str, Any]:
     """Return the size of images; files that memory would not hold when decoded are streamed, and cropped at random."""
     size = image_size(shape)
-    if shape.kind == "files" and decoded_bytes(shape, size, shape.channels) > memory:
-        return {"resize": round(size * RESIZE_MARGIN), "crop": size, "crop_padding": 0}
-    padding = size // 8 if shape.channels == 3 else 0
-    return {"resize": size if shape.kind == "files" else None, "crop": None, "crop_padding": padding}
+    return {"resize": size if shape.kind == "files" else None} | _images(shape, size, shape.channels, memory)
+
+
+def _images(shape: "DataShape", side: int, channels: int, memory: int) -> dict[str, Any]:
+    """Return crop and padding for images of this side, and the size from which streamed ones are cropped."""
+    if shape.kind == "files" and decoded_bytes(shape, side, channels) > memory:
+        return {"resize": round(side * RESIZE_MARGIN), "crop": side, "crop_padding": 0}
+    return {"crop": None, "crop_padding": side // 8 if shape.channels == 3 else 0}
 
 
 def decoded_bytes(shape: "DataShape", side: int, channels: int) -> int:
