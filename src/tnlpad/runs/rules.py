@@ -53,15 +53,13 @@ RULES = {
 IN_MEMORY, DECODED, STREAMED, FEATURES = "images in memory", "image files in memory", "streamed images", "features"
 ENCODED = "features of images"
 FEATURE_NETWORKS = ("mlp", "head")
+NOT_OF_ROWS = ("crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding", "channels_last")
 WITHOUT_EFFECT = {
     IN_MEMORY: ("resize", "crop", "batches_per_epoch", "subset"),
     DECODED: ("batches_per_epoch", "subset"),
     STREAMED: ("crop_padding", "cutout"),
-    ENCODED: ("crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding", "channels_last"),
-    FEATURES: (
-        *("resize", "crop", "crop_padding", "flip", "cutout", "batches_per_epoch", "subset", "stem_padding"),
-        "channels_last",
-    ),
+    ENCODED: NOT_OF_ROWS,
+    FEATURES: ("resize", *NOT_OF_ROWS),
 }
 
 
