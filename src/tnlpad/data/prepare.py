@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from tnlpad.atomic_files import remove_leftovers, replacing, write_by_rename
-from tnlpad.data.files import BLOCK_BYTES, readable, readable_as
+from tnlpad.data.files import readable, readable_as
 from tnlpad.data.pixels import UNNAMED, file_content, open_resized
 from tnlpad.data.prepared import (
     ADVICE,
@@ -195,15 +195,12 @@ class _Writer:
         path = self._path(number)
         if not path.exists():
             return None
-        digest = hashlib.sha256()
         with readable(path), path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            while block := file.read(BLOCK_BYTES):
-                digest.update(block)
-        if digest.hexdigest() != self.begun.digests.get(path.name):
+            size, digest = os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != self.begun.digests.get(path.name):
             self.reporter.say(f"{path} is not as it was written: its images are prepared again.")
             return None
-        return PreparedPart(file=path.name, images=images, bytes=size, sha256=digest.hexdigest())
+        return PreparedPart(file=path.name, images=images, bytes=size, sha256=digest)
 
     def write(self, number: int, places: range) -> PreparedPart | None:
         """Write a part, and return it; None if an image of it cannot be read."""

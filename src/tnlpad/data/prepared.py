@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.data.files import BLOCK_BYTES, byte_lines, read_bounded, readable
+from tnlpad.data.files import byte_lines, read_bounded, readable
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
 from tnlpad.schema import Schema, problem
@@ -221,11 +221,9 @@ class PreparedImages:
         for name, expected in [(NAMES, self.manifest.names_sha256), *files]:
             path = self.folder / name
             with readable(path), path.open("rb") as file:
-                found = hashlib.sha256()
-                while block := file.read(BLOCK_BYTES):
-                    found.update(block)
-            if found.hexdigest() != expected:
-                yield f"{path} has sha256 {found.hexdigest()}, expected {expected}. {ADVICE}"
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != expected:
+                yield f"{path} has sha256 {found}, expected {expected}. {ADVICE}"
 
 
 def read_index(file: int, images: int, size: int) -> NDArray[Any]:
