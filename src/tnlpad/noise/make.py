@@ -23,8 +23,10 @@ from tnlpad.noise.transition import (
     pairflip,
     symmetric,
 )
+from tnlpad.rng import numpy_stream
 from tnlpad.types import Labels, NoisyLabels, ProtocolName, Transition
 
+NAME = "noise"  # of the random stream
 T = TypeVar("T")
 
 
@@ -73,12 +75,12 @@ def make_noisy_labels(
         rate = _required(spec.noise_rate)
         if legacy:
             return legacy_instance_dependent(labels, images, rate, num_classes, seed, inputs)
-        return instance_dependent(labels, images, rate, num_classes, _stream(seed), inputs)
+        return instance_dependent(labels, images, rate, num_classes, numpy_stream(seed, NAME), inputs)
     if spec.kind == "asymmetric" and dataset == "cifar10" and protocol == "authors":
-        generator = legacy_stream(seed) if legacy else _stream(seed)
+        generator = legacy_stream(seed) if legacy else numpy_stream(seed, NAME)
         return flip_in_sequence(labels, _required(spec.noise_rate), num_classes, CIFAR10_FLIPS, generator)
     transition = _transition(spec, dataset, num_classes, protocol, coarse)
-    return legacy_corrupt(labels, transition, seed) if legacy else corrupt(labels, transition, _stream(seed))
+    return legacy_corrupt(labels, transition, seed) if legacy else corrupt(labels, transition, numpy_stream(seed, NAME))
 
 
 def human_noise(labels: ArrayLike, given: Labels, published_clean: Labels, num_classes: int) -> NoisyLabels:
@@ -102,12 +104,6 @@ def _transition(
     if spec.kind == "asymmetric":
         return asymmetric(rate, num_classes, dataset, protocol, coarse)
     return symmetric(rate, num_classes) if spec.kind == "symmetric" else pairflip(rate, num_classes)
-
-
-def _stream(seed: int) -> np.random.Generator:
-    from tnlpad.rng import numpy_stream  # imports torch, which parsing and reading noise do not need
-
-    return numpy_stream(seed, "noise")
 
 
 def _required(value: T | None) -> T:
