@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tnlpad.data.progress import SILENT, Reporter, Silent
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
-
-    from tnlpad.data.progress import Reporter
 
 OnStep = Callable[[int, int, int], None]
 OnEpoch = Callable[[Mapping[str, Any]], None]
@@ -42,35 +42,33 @@ def _print(message: str) -> None:
 
 
 @contextmanager
-def progress_reporter(quiet: bool, *, samples: bool = False) -> "Iterator[Reporter]":
+def progress_reporter(quiet: bool, *, samples: bool = False) -> Iterator[Reporter]:
     """Show the progress of reading and fetching data; `samples`: with their number per second."""
+    if quiet:
+        yield SILENT
+        return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = stderr_console()
-    if quiet or not console.is_terminal:
-        yield _SampleLines() if samples and not quiet else _ReporterLines(quiet)
+    if not console.is_terminal:
+        yield _SampleLines() if samples else _Lines()
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         yield _ReporterBars(bars, samples=samples)
 
 
-class _ReporterLines:
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
+class _Lines(Silent):
+    """Print messages, and no progress."""
 
     def say(self, message: str) -> None:
-        if not self.quiet:
-            _print(message)
-
-    def progress(self, task: str, done: int, total: int) -> None: ...
+        _print(message)
 
 
-class _SampleLines(_ReporterLines):
+class _SampleLines(_Lines):
     """A line now and then about a task that takes long."""
 
     def __init__(self) -> None:
-        super().__init__(quiet=False)
         self.rates: dict[str, _Rate] = {}
 
     def progress(self, task: str, done: int, total: int) -> None:
@@ -133,7 +131,7 @@ class _ReporterBars:
 class RunProgress(NamedTuple):
     """Callbacks of one run: for preparing its data, for each step, and for each epoch."""
 
-    reporter: "Reporter"
+    reporter: Reporter
     on_step: OnStep
     on_epoch: OnEpoch
 
@@ -141,12 +139,12 @@ class RunProgress(NamedTuple):
 @contextmanager
 def run_progress(epochs: int, quiet: bool) -> Iterator[RunProgress]:
     """Show the progress of one run: a bar on a terminal, else lines about some epochs, with the time that is left."""
+    if quiet:
+        yield RunProgress(SILENT, ignore, ignore)
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = stderr_console()
-    if quiet:
-        yield RunProgress(_ReporterLines(quiet=True), ignore, ignore)
-        return
     if not console.is_terminal:
         lines = _EpochLines(epochs)
         yield RunProgress(_SampleLines(), lines.on_step, lines.on_epoch)
