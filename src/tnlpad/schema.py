@@ -66,7 +66,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 def _is_unicode(text: str) -> bool:
     """Return whether a text can be written: JSON can have halves of surrogate pairs."""
-    return not any("\ud800" <= character <= "\udfff" for character in text) if not text.isascii() else True
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def shown(value: Any) -> str:
