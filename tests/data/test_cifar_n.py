@@ -147,11 +147,10 @@ def test_another_file_of_torch(tmp_path):
 
 
 def test_a_bomb_is_not_unpacked(tmp_path):
-    for name, member in (("bomb.pt", "archive/data.pkl"), ("bomb.npz", "clean.npy")):
-        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(member, bytes(100_000_000))
-        with pytest.raises(DataError, match="announces 100,000,000 bytes"):
-            read_cifar_n(tmp_path / name, dataset="cifar10n", num_classes=10)
+    with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(100_000_000))
+    with pytest.raises(DataError, match="announces 100,000,000 bytes"):
+        read_cifar_n(tmp_path / "bomb.pt", dataset="cifar10n", num_classes=10)
 
 
 def test_an_array_cannot_claim_more_than_its_bytes(tmp_path):
@@ -159,8 +158,8 @@ def test_an_array_cannot_claim_more_than_its_bytes(tmp_path):
     text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (9000000000000,), }"
     text = text.ljust(117) + b"\n"
     with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
-        archive.writestr("clean.npy", header + len(text).to_bytes(2, "little") + text + bytes(10))
-    with pytest.raises(DataError, match="does not fit its content"):
+        archive.writestr("aggre.npy", header + len(text).to_bytes(2, "little") + text + bytes(10))
+    with pytest.raises(DataError, match=r"9000000000000.* 138 bytes"):
         read_cifar_n(tmp_path / "huge.npz", dataset="cifar10n", num_classes=10)
 
 

@@ -6,7 +6,6 @@ read without torch. The same labels are also read from an .npz of plain arrays.
 """
 
 import io
-import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tnlpad.array_files import ArrayFile
 from tnlpad.data.cifar import SUPERCLASSES, checked_labels
 from tnlpad.data.files import read_bounded
 from tnlpad.data.unpickle import unpickle
@@ -39,6 +38,7 @@ LABEL_SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 CLEAN, CLEAN_COARSE = "clean", "clean_coarse"
 
 MAX_FILE_BYTES = 1 << 25
+DAMAGED = "It is damaged or not as published."
 TORCH_ZIP_PICKLE = "data.pkl"
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # first of the pickles in torch's older format
 
@@ -54,8 +54,7 @@ def read_cifar_n(path: Path, *, dataset: str, num_classes: int) -> dict[str, Lab
 
     The caller compares a .pt file with its published checksum first.
     """
-    content = read_bounded(path, MAX_FILE_BYTES)
-    stored = _npz(content, path) if path.suffix == ".npz" else _torch_file(content, path)
+    stored = ArrayFile(path, way_out=DAMAGED) if path.suffix == ".npz" else _torch_file(path)
     wanted = [*LABEL_SETS[dataset], CLEAN]
     if dataset == "cifar100n":
         wanted.append(CLEAN_COARSE)
@@ -112,7 +111,8 @@ def _labels(stored: Mapping[Any, Any], name: str, num_classes: int, path: Path) 
     return checked_labels(values, num_classes=classes, where=where)
 
 
-def _torch_file(content: bytes, path: Path) -> Mapping[Any, Any]:
+def _torch_file(path: Path) -> Mapping[Any, Any]:
+    content = read_bounded(path, MAX_FILE_BYTES)
     if content[:2] == b"PK":
         with _opened_zip(content, path) as archive:
             pickles = [info for info in archive.infolist() if info.filename.split("/")[-1] == TORCH_ZIP_PICKLE]
@@ -131,26 +131,6 @@ def _torch_file(content: bytes, path: Path) -> Mapping[Any, Any]:
     return stored
 
 
-def _npz(content: bytes, path: Path) -> dict[str, NDArray[Any]]:
-    with _opened_zip(content, path) as archive:
-        return {
-            info.filename.removesuffix(".npy"): _npy(_member(archive, info, path), path) for info in archive.infolist()
-        }
-
-
-def _npy(content: bytes, path: Path) -> NDArray[Any]:
-    """Read a plain array; its header is compared with the bytes that follow before anything is allocated."""
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
-        raise DataError(f"{path} holds an array in version {version} of its format: 1.0 is expected.")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    rest = content[stream.tell() :]
-    if dtype.hasobject or len(shape) != 1 or math.prod(shape) * dtype.itemsize != len(rest):
-        raise DataError(f"{path} holds an array whose header ({dtype}, shape {shape}) does not fit its content.")
-    return np.frombuffer(rest, dtype)
-
-
 @contextmanager
 def _opened_zip(content: bytes, path: Path) -> Iterator[zipfile.ZipFile]:
     try:
@@ -158,7 +138,7 @@ def _opened_zip(content: bytes, path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except DataError:
         raise
-    except Exception as error:  # zipfile, its decompressors and NumPy's header parser raise anything on damaged bytes
+    except Exception as error:  # zipfile and its decompressors raise anything on damaged bytes
         raise DataError(f"{path} is damaged or truncated ({str(error) or type(error).__name__:.120}).") from error
 
 
