@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import tarfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -235,8 +236,7 @@ def index_shards(folder: Path, shards: Sequence[str], reporter: Reporter = SILEN
 def _require_unique(names: Sequence[bytes], folder: Path) -> None:
     if len(set(names)) == len(names):
         return
-    seen: set[bytes] = set()
-    twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    ((twice, _),) = Counter(names).most_common(1)
     raise DataError(f"{folder}: the shards have two images {twice.decode()!r:.120}. Remove one of them.")
 
 
