@@ -108,7 +108,7 @@ def test_digits():
     assert np.allclose(train.images.mean() / 255, info.normalisation.mean, atol=5e-5)
     assert np.allclose(train.images.std() / 255, info.normalisation.std, atol=5e-5)
     assert check("digits").ok
-    assert status("digits").state == "bundled"
+    assert (status("digits").state, status("digits").folder) == ("bundled", None)
 
 
 @pytest.mark.parametrize(("name", "folder"), [("mnist", "MNIST/raw"), ("fashion_mnist", "FashionMNIST/raw")])

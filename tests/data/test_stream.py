@@ -57,12 +57,6 @@ def test_a_crop_may_touch_every_border(files):
         assert np.array_equal(decode(path, 24, 20, nearly_one, 0.0), whole[:, -20:, :20])
 
 
-@pytest.mark.parametrize(("top", "left"), [(0.0, 0.0), (0.999999, 0.999999)])
-def test_every_crop_lies_within_the_image(files, top, left):
-    for path in files.paths:
-        assert decode(path, 24, 20, top, left).shape == (3, 20, 20)
-
-
 def test_flip_mirrors_left_to_right(files):
     assert np.array_equal(decode(files.paths[0], 24, 20, flip=True), decode(files.paths[0], 24, 20)[:, :, ::-1])
 
@@ -107,12 +101,6 @@ def test_a_short_last_batch_may_be_dropped(files):
     loader = trained(files, drop_last=True)
     assert [len(batch.index) for batch in loader] == [6, 6, 6]
     assert len(loader) == 3
-
-
-def test_images_are_flipped_and_moved_in_training(files):
-    loader = stream(files, augment=torch_stream(3, "augment"), indices=torch.zeros(6, dtype=torch.long), batch_size=6)
-    (batch,) = loader
-    assert len({image.numpy().tobytes() for image in batch.images}) > 1
 
 
 @pytest.mark.parametrize(("flip", "ways"), [(True, 2), (False, 1)])

@@ -103,11 +103,6 @@ def test_status(tiny, tmp_path_factory):
     assert found.folder == root / "MNIST" / "raw"
 
 
-def test_what_comes_with_a_package_is_there():
-    found = status("digits")
-    assert (found.state, found.folder) == ("bundled", None)
-
-
 def test_labels_without_their_images_say_how_to_get_those(tmp_path):
     shutil.copy(shared_file("cifar100n.npz"), tmp_path)
     found = status("cifar100n", tmp_path)

@@ -185,17 +185,6 @@ def test_raw_pixels_saturate_and_share_their_target():
 
 
 @both_streams
-def test_same_seed_same_labels_and_no_global_generator(stream):
-    images, clean = photographs(300, side=4), np.arange(300) % 3
-    before, state = images.copy(), np.random.get_state()
-    first, again, other = (draw(stream, clean, images, 0.4, 3, seed=seed).given for seed in (1, 1, 2))
-    assert (first == again).all()
-    assert (first != other).any()
-    assert (images == before).all()
-    assert all(np.array_equal(now, then) for now, then in zip(np.random.get_state(), state, strict=True))
-
-
-@both_streams
 def test_classes_without_samples_and_no_samples_at_all(stream):
     images = photographs(50, side=4)
     noisy = draw(stream, np.full(50, 2), images, 0.4, 4)

@@ -125,9 +125,9 @@ def test_the_random_streams():
 )
 @pytest.mark.parametrize("protocol", ["paper", "authors"])
 def test_labels_are_a_function_of_the_seed_and_change_nothing_else(text, dataset, protocol, legacy):
-    labels, state = SMALL.copy(), np.random.get_state()
+    labels, images, state = SMALL.astype(np.uint8), IMAGES.copy(), np.random.get_state()
     first, again, other = (
-        make(text, labels, dataset, seed=seed, protocol=protocol, legacy=legacy, images=IMAGES) for seed in (1, 1, 2)
+        make(text, labels, dataset, seed=seed, protocol=protocol, legacy=legacy, images=images) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first.given, again.given)
     assert (first.given != other.given).any()
@@ -135,6 +135,7 @@ def test_labels_are_a_function_of_the_seed_and_change_nothing_else(text, dataset
         np.testing.assert_array_equal(noisy.clean, SMALL)
         assert not np.shares_memory(noisy.given, noisy.clean)
     np.testing.assert_array_equal(labels, SMALL)
+    np.testing.assert_array_equal(images, IMAGES)
     assert all(np.array_equal(now, then) for now, then in zip(np.random.get_state(), state, strict=True))
 
 

@@ -176,7 +176,6 @@ def test_the_papers_defaults(dataset):
 def test_the_authors_code_where_it_differs():
     paper, authors = (configure("cifar10", protocol=protocol) for protocol in ("paper", "authors"))
     assert (paper.stem_padding, authors.stem_padding) == (1, 0)
-    assert (paper.options["judge_by"], authors.options["judge_by"]) == ("auto", "sigma_chosen_by_w")
     assert configure("mnist", protocol="authors").stem_padding is None
 
 
@@ -196,19 +195,14 @@ def test_the_stem_goes_with_the_network():
         ("coteaching_plus", "fashion_mnist", "symmetric:0.2", {"init_epoch": 5}),
         ("coteaching_plus", "cifar10", "symmetric:0.2", {"init_epoch": 20}),
         ("coteaching_plus", "cifar100", "symmetric:0.2", {"init_epoch": 5}),
-        ("jocor", "cifar10", "symmetric:0.4", {"co_lambda": 0.3}),
         ("jocor", "cifar10", "symmetric:0.8", {"co_lambda": 0.3}),
         ("jocor", "cifar100", "symmetric:0.8", {"co_lambda": 0.3}),
-        ("jocor", "mnist", "symmetric:0.4", {"co_lambda": 0.1}),
         ("adacorr", "cifar10", "symmetric:0.4", {"start_epoch": 25, "update_epoch": 30}),
         ("adacorr", "cifar10", "asymmetric:0.4", {"start_epoch": 20, "update_epoch": 25}),
         ("adacorr", "cifar100", "symmetric:0.8", {"start_epoch": 30, "update_epoch": 35}),
-        ("jocor", "cifar10n", "symmetric:0.8", {"co_lambda": 0.3}),
-        ("jocor", "cifar100n", "symmetric:0.8", {"co_lambda": 0.3}),
         ("jocor", "fashion_mnist", "symmetric:0.8", {"co_lambda": 0.3}),
         ("adacorr", "cifar10", "symmetric:0.8", {"start_epoch": 20, "update_epoch": 25}),
         ("adacorr", "cifar100", "asymmetric:0.4", {"start_epoch": 25, "update_epoch": 30}),
-        ("adacorr", "food101", "symmetric:0.8", {"start_epoch": 30, "update_epoch": 35}),
         ("adacorr", "mnist", "symmetric:0.8", {"start_epoch": 5, "update_epoch": 10}),
         ("adacorr", "mnist", "symmetric:0.4", {"start_epoch": 10, "update_epoch": 15}),
         ("adacorr", "mnist", "asymmetric:0.4", {"start_epoch": 5, "update_epoch": 10}),
@@ -224,8 +218,6 @@ def test_each_methods_own_defaults(method, dataset, noise, expected):
 
 
 def test_the_rate_that_methods_may_assume():
-    assert configure("cifar10", noise="asymmetric:0.4", method="coteaching").noise_rate == 0.4
-    assert configure("cifar10", noise="asymmetric:0.4", method="jocor").noise_rate == 0.2
     assert configure("cifar10", noise="symmetric:0.4", method="jocor").noise_rate == 0.4
     assert configure("cifar10n", noise="human:worse").noise_rate == 0.4021
     assert [configure("cifar10n", noise=f"human:random{number}").noise_rate for number in (1, 2, 3)] == [
@@ -336,23 +328,14 @@ def test_a_number_or_none_of_a_method():
         ("epochs", "2.5", "must be a whole number"),
         ("epochs", 2.5, "must be a whole number"),
         ("epochs", True, "must be a whole number"),
-        ("epochs", "0", "must be at least 1"),
         ("learning_rate", "nan", "must be a number"),
         ("learning_rate", "inf", "must be a number"),
-        ("learning_rate", "-1", "must be a number > 0"),
-        ("momentum", "1", r"must be in \[0, 1\)"),
-        ("validation_fraction", "0", "validation chooses the epoch"),
         ("milestones", "9,5", "ascending"),
-        ("milestones", "5,5", "ascending"),
-        ("milestones", "0,5", "ascending"),
-        ("decay", "0", r"must be in \(0, 1\]"),
         ("milestones", "5,x", "whole numbers separated by commas"),
         ("milestones", [5.5], "whole numbers separated by commas"),
         ("flip", "maybe", "true or false"),
         ("patience", "soon", "a whole number or none"),
-        ("patience", "0", "at least 1"),
         ("precision", "float16", "float32 or bfloat16"),
-        ("noise_rate", "1", r"\[0, 1\)"),
         ("gamma_family", "cubic", "power or constant"),
         ("network", 3, "text"),
     ],
@@ -487,13 +470,6 @@ def test_what_methods_may_assume_of_labels_that_are_wrong_as_published():
     assert configure("food101", method="cdr", settings={"noise_rate": "0.1"}).noise_rate == 0.1
 
 
-def test_baselines_start_within_the_run():
-    """Clothing1M has 20 epochs: what begins in the 20th of 100 elsewhere must not begin in the 20th here."""
-    assert configure("clothing1m", method="coteaching_plus").options["init_epoch"] == 4
-    adacorr = configure("clothing1m", method="adacorr")
-    assert (adacorr.options["start_epoch"], adacorr.options["update_epoch"]) == (5, 6)
-
-
 @pytest.mark.parametrize(
     ("dataset", "settings", "message"),
     [
@@ -502,7 +478,6 @@ def test_baselines_start_within_the_run():
         ("food101", {"crop": 200}, "resize=128, crop=200: .* must fit"),
         ("food101", {"resize": "none"}, "resize=None, crop=112: .* Give both"),
         ("food101", {"validation": "clean"}, "validation='clean': food101 has no clean"),
-        ("food101", {"subset": 0}, "subset=0"),
         ("cifar10", {"resize": 36}, "resize=36: has no effect on images in memory"),
         ("cifar10", {"crop": 28}, "crop=28"),
         ("cifar10", {"subset": 100}, "subset=100"),
@@ -594,11 +569,6 @@ def test_a_file_is_read_as_strictly_as_a_command_line():
             from_json({**plain, **change})
     with pytest.raises(ValueError, match="epochs is missing"):
         from_json({key: value for key, value in plain.items() if key != "epochs"})
-
-
-def test_no_decay_and_no_wrong_labels_are_allowed():
-    config = configure("mnist", settings={"decay": 1.0, "noise_rate": 0.0, "momentum": 0.0, "weight_decay": 0.0})
-    assert (config.decay, config.noise_rate, config.momentum, config.weight_decay) == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_settings_on_top():

@@ -403,17 +403,10 @@ def test_a_second_random_draw_does_not_go_with_weights(root, tmp_path):
         run(small("standard_2x", pretrained=name), tmp_path, root=root)
 
 
-def test_a_network_that_cannot_take_the_images():
-    with torch.random.fork_rng():
-        network = torch.nn.Conv2d(1, 1, 9)
-    with pytest.raises(ValueError, match=r"conv9 cannot take images of 1 × 8 × 8 .*another network"):
-        _check_forward("conv9", network, torch.zeros(1, 1, 8, 8))
-
-
 def test_every_network_is_tried_on_an_image(monkeypatch):
     monkeypatch.setattr(module, "build_network", lambda *_: torch.nn.Conv2d(1, 1, 9))
     config = configure("digits")
-    with pytest.raises(ValueError, match="small_cnn cannot take images of 1 × 8 × 8"):
+    with pytest.raises(ValueError, match=r"small_cnn cannot take images of 1 × 8 × 8 .*another network"):
         module.prepare_network(config, prepare_data(config, None, CPU), 0, CPU, None, None)
 
 
