@@ -21,11 +21,11 @@ def numpy_stream(seed: int, name: str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(_entropy(seed, name)))
 
 
-def torch_stream(seed: int, name: str, device: "torch.device | str" = "cpu") -> "torch.Generator":
-    """Return the torch generator of this seed and name."""
+def torch_stream(seed: int, name: str) -> "torch.Generator":
+    """Return the torch generator of this seed and name, on the CPU."""
     import torch
 
-    return torch.Generator(device).manual_seed(_torch_seed(seed, name))
+    return torch.Generator().manual_seed(_torch_seed(seed, name))
 
 
 @contextmanager
