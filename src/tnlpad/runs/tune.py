@@ -6,7 +6,7 @@ influence the choice.
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from tnlpad.runs.choose_backbone import AnyBackbone
 from tnlpad.runs.config import RunConfig, configure
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
-from tnlpad.types import ProtocolName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +42,20 @@ def grid(
     field: str,
     values: Sequence[Any],
     seeds: Sequence[int],
-    noise: str = "none",
-    protocol: ProtocolName = "paper",
-    method: str = "tnlpad",
-    network: str | None = None,
-    device: str = "cpu",
-    backbone: str | None = None,
-    finetune: bool = False,
-    settings: dict[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> list[list[RunConfig]]:
-    """Return the runs to compare: a row for each value, a column for each seed. Other arguments as of `configure`."""
-    if field == "resize" and backbone is not None:
+    """Return the runs to compare: a row for each value, a column for each seed.
+
+    Args:
+        dataset: A dataset of the catalogue, or the shape of user data.
+        field: The setting to choose.
+        values: Its values.
+        seeds: Random seeds.
+        settings: Other settings.
+        options: Other arguments of `configure`.
+    """
+    if field == "resize" and options.get("backbone") is not None:
         raise ValueError(
             "resize is the size of the backbone's images, which are prepared once. Choose another setting."
         )
@@ -63,21 +65,7 @@ def grid(
         if not given:
             raise ValueError(f"{name} are missing: give at least one.")
     rows = [
-        [
-            configure(
-                dataset,
-                noise=noise,
-                protocol=protocol,
-                method=method,
-                network=network,
-                seed=seed,
-                device=device,
-                backbone=backbone,
-                finetune=finetune,
-                settings={**(settings or {}), field: value},
-            )
-            for seed in seeds
-        ]
+        [configure(dataset, seed=seed, settings={**(settings or {}), field: value}, **options) for seed in seeds]
         for value in values
     ]
     names = [config.run_id for row in rows for config in row]
