@@ -21,8 +21,9 @@ from tnlpad.data.stream import decode
 from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.features.cache import default_cache
-from tnlpad.features.extract import extract_dataset, extract_texts, pixels_of
+from tnlpad.features.extract import pixels_of
 from tnlpad.features.table import TableEncoder
+from tnlpad.runs.own_data import backbone_features
 from tnlpad.runs.shipped import Shipped
 from tnlpad.types import RawDataset
 
@@ -105,10 +106,8 @@ def inputs_of_own(
 
 def _encoded(own: OwnDataset, shipped: Shipped, cache: Path, reporter: Reporter) -> NDArray[np.float32]:
     device = next(shipped.head.parameters()).device
-    if isinstance(shipped.backbone, Backbone):
-        return extract_dataset(own, shipped.backbone, device=device, cache=cache, reporter=reporter)
-    if shipped.backbone is not None and own.texts is not None:
-        return extract_texts(own.texts, shipped.backbone, device=device, cache=cache, reporter=reporter)
+    if shipped.backbone is not None:
+        return backbone_features(own, shipped.backbone, device=device, cache=cache, reporter=reporter)
     assert shipped.encoder is not None, "the run was trained on the same kind of data"
     if isinstance(shipped.encoder, TableEncoder):
         for note in _unseen_notes(shipped.encoder, own):
