@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tnlpad.array_files import ArrayFile
@@ -27,10 +27,10 @@ from tnlpad.methods import Method
 from tnlpad.records.store import RunFolder
 from tnlpad.rng import numpy_stream
 from tnlpad.runs.config import RunConfig, command, configure, departures
-from tnlpad.runs.prepare import Data, prepare_loader
+from tnlpad.runs.prepare import Data, features_of, prepare_loader
 from tnlpad.runs.run import run
 from tnlpad.training.loop import Record
-from tnlpad.training.measure import Samples, Sets, evaluate, evaluation_mode
+from tnlpad.training.measure import Sets, evaluate
 from tnlpad.types import ProtocolName
 
 NAME = "tsne"
@@ -215,7 +215,7 @@ def _snapshot(
     for view, held in _views(config, method, data, device).items():
         with held() as network:
             accuracy = evaluate(network, test).accuracy
-            found[view] = _components(_features(network, test))
+            found[view] = _components(features_of(network, test).double().cpu().numpy())
             found[f"{view}-accuracy"] = np.array(float(accuracy))
     return found
 
@@ -238,15 +238,6 @@ def _views(config: RunConfig, method: Method, data: Data, device: torch.device) 
 
         views[REESTIMATED] = reestimated
     return views
-
-
-@torch.no_grad()
-def _features(network: nn.Module, samples: Samples) -> Features:
-    """Return the outputs of the penultimate layer, one row per image, in full precision."""
-    features = cast(Callable[[Tensor], Tensor], network.features)
-    with evaluation_mode(network):
-        parts = [features(samples.images_at(part)) for part in samples.index.split(samples.batch_size)]
-    return torch.cat(parts).double().cpu().numpy()
 
 
 def _components(features: Features) -> NDArray[np.float32]:

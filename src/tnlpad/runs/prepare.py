@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -403,10 +403,15 @@ def _fit_last_layer(config: RunConfig, data: Data, network: nn.Module, device: t
     assert isinstance(network.classifier, StandardisedLinear), "built for it"
     train = data.parts.train
     chosen = train[np.linspace(0, len(train) - 1, min(len(train), FITTED_SAMPLES)).astype(int)]
-    samples = _samples(config, data, data.train, data.given, chosen, device)
+    network.classifier.fit(features_of(network, _samples(config, data, data.train, data.given, chosen, device)))
+
+
+@torch.no_grad()
+def features_of(network: nn.Module, samples: Samples) -> Tensor:
+    """Return the outputs of the penultimate layer in evaluation mode, a row for each sample."""
+    features = cast(Callable[[Tensor], Tensor], network.features)
     with evaluation_mode(network):
-        rows = [network.features(samples.images_at(part)) for part in samples.index.split(samples.batch_size)]
-    network.classifier.fit(torch.cat(rows))
+        return torch.cat([features(samples.images_at(part)) for part in samples.index.split(samples.batch_size)])
 
 
 def build_network(config: RunConfig, shape: tuple[int, ...], num_classes: int) -> nn.Module:
