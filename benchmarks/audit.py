@@ -33,7 +33,6 @@ from tnlpad.suspects.intervals import LEVEL, hypergeometric_limits, share_wrong
 DATA = ("digits", "made")
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 SIZES = (50, 100, 200)
-LEAST_COVERAGE = 0.94
 TIMES_AS_OFTEN = {"random": 5}
 MADE = {"n_samples": 10_000, "n_features": 20, "n_informative": 10, "n_classes": 10, "n_clusters_per_class": 1}
 TRAINED = ("digits", "breast_cancer", "seven classes", "rare class", "overlapping")
