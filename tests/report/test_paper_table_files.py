@@ -88,6 +88,11 @@ def test_latex_shows_ours_above_the_papers(table):
     assert r" & n & 20~\% & 40~\% & 20~\%" in text
 
 
+def test_a_caption_says_what_is_measured(table):
+    (caption,) = re.findall(r"\\caption\{(.*)\}\\smallskip", latex(table))
+    assert r"Test accuracy in percent, mean\,$\pm$\,standard deviation over seeds" in caption
+
+
 def test_every_line_of_latex_has_as_many_cells(table):
     body = re.search(r"\\begin\{tabular\}.*?\\end\{tabular\}", latex(table), re.DOTALL)[0]
     lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]

@@ -52,12 +52,11 @@ def latex_table(table: Table, caption: str) -> str:
     return "".join(_float(table, rows, text, environment) for rows, text in zip(parts, captions, strict=False))
 
 
-def latex_file(title: str, tables: Iterable[str], *comments: str) -> str:
+def latex_file(title: str, tables: Iterable[str]) -> str:
     """Return a LaTeX file of floats under a comment that names the packages they need."""
     body = "".join(tables)
     needed = ",".join(package for command, package in PACKAGES.items() if command in body)
-    head = [f"% {title}. Written by `tnlpad report` from records; needs \\usepackage{{{needed}}}.", *comments]
-    return "\n".join([*head, ""]) + body
+    return f"% {title}. Written by `tnlpad report` from records; needs \\usepackage{{{needed}}}.\n{body}"
 
 
 def escape_latex(text: str) -> str:

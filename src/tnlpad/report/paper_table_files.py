@@ -7,6 +7,7 @@ from tnlpad.report.groups import Group
 from tnlpad.report.latex import latex_file, latex_table
 from tnlpad.report.paper_tables import (
     LEGEND,
+    MEASURE,
     OURS,
     RANK_LEGEND,
     Block,
@@ -47,8 +48,7 @@ def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
     parts = [
         heading,
         f"{filled} of {len(table.published)} cells have runs; {markdown_code(table.command)} runs the missing ones. "
-        f"Test accuracy in percent, mean ± standard deviation over seeds (n − 1). Epoch chosen by: "
-        f"{markdown_text(table.selection)}.\n",
+        f"{MEASURE} Epoch chosen by: {markdown_text(table.selection)}.\n",
     ]
     every = blocks(table)
     if len(every) > 1:
@@ -192,8 +192,7 @@ def _with_variant(title: str, label: str) -> str:
 
 def _latex(table: TableResults) -> str:
     shown = [matrix for matrix in matrices(table) if matrix.filled or not table.filled]
-    comment = "% Test accuracy in percent, mean and standard deviation over seeds; below it the published number."
-    return latex_file(table.title, (_latex_matrix(table, matrix) for matrix in shown), comment)
+    return latex_file(table.title, (_latex_matrix(table, matrix) for matrix in shown))
 
 
 def _latex_matrix(table: TableResults, matrix: Matrix) -> str:
@@ -201,7 +200,7 @@ def _latex_matrix(table: TableResults, matrix: Matrix) -> str:
     title = table.title if matrix.title == table.title else f"{table.title}: {matrix.title}"
     legend = LEGEND.replace(" with n in brackets", "")
     ranks = RANK_LEGEND if matrix.ranks else ""
-    notes = filter(None, (f"{title}.", legend, ranks, main_label_note(matrix.main_label)))
+    notes = filter(None, (f"{title}.", MEASURE, legend, ranks, main_label_note(matrix.main_label)))
     rows = [
         [_name(matrix, line), line.n_text, *_matrix_cells(matrix, line, compact=True), *_rank_cells(matrix, line)]
         for line in matrix.lines

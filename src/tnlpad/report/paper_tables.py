@@ -24,12 +24,16 @@ from tnlpad.report.words import (
 ONE_MATRIX = ("real_world",)  # the columns of this table are datasets
 RECIPE_LABEL = "float32"  # label of runs without departures from the recipe
 OURS = ("tnlpad", "decomposition+gamma+sigma", "self+tnlpad", "dividemix+tnlpad")
+MEASURE = "Test accuracy in percent, mean ± standard deviation over seeds (n − 1)."
 LEGEND = (
     "Our result with n in brackets, and below it the published one. ≈ within two standard errors, ▲ above and ▼ below "
     "by more, ? unknown, · no runs. Bold: the best method of a column, and those whose paired difference from it over "
     "common seeds is not decided (95 % interval by Student’s t, at least three seeds)."
 )
-RANK_LEGEND = "Mean rank: over the columns in which all of these methods have runs; below it that of the paper."
+RANK_LEGEND = (
+    "Mean rank: over the columns in which all of these methods have runs, by the mean over the seeds that all of them "
+    "have (by their own means if those are fewer than three); below it that of the paper."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,10 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """Mean rank of a method over the columns in which all methods with runs have runs; the paper's over the same."""
+    """Mean rank of a method over the columns in which all methods with runs have runs; the paper's over the same.
+
+    The rank in a column is by the mean over common seeds, so it may differ from the order of the means in the cells.
+    """
 
     ours: float
     published: float | None
