@@ -125,6 +125,13 @@ def test_suspects_are_judged_out_of_fold():
     assert len(pickle.loads(pickle.dumps(classifier)).suspects) == len(rows)
 
 
+def test_labels_that_differ_in_spaces_alone_stay_different_classes():
+    train, given, _, _ = digits(wrong=0.1)
+    names = np.array(["a", "a ", " ", ""])[given[:200] % 4]
+    classifier = TnlpadClassifier(epochs=1, folds=2, random_state=0).fit(train[:200], names)
+    assert [each.given_name for each in sorted(classifier.found_.ranked(), key=lambda each: each.index)] == list(names)
+
+
 def test_suspects_of_texts_in_a_pipeline():
     """A sparse matrix; of the same text with different labels, no copy is judged by a network that saw the other."""
     subjects = {"sport": "goal match team coach", "food": "bread soup salt oven"}

@@ -159,3 +159,15 @@ HALF = [[0.5, 0.5], [0.5, 0.5]]
 def test_what_does_not_fit_together_is_refused(labels, probabilities, options, message):
     with pytest.raises(tnlpad.DataError, match=message):
         tnlpad.find_suspects(labels, probabilities=probabilities, **options)
+
+
+def test_spaces_around_labels_do_not_change_the_order_of_columns():
+    generator = np.random.default_rng(0)
+    labels = np.array(["a", " b", "c"])[generator.integers(3, size=90)]
+    probabilities = generator.dirichlet([1, 1, 1], size=90)
+    with pytest.raises(tnlpad.DataError, match="' b' has spaces"):  # scikit-learn puts it before "a"
+        tnlpad.find_suspects(labels, probabilities=probabilities)
+    found = tnlpad.find_suspects(labels, probabilities=probabilities, classes=["b", "a", "c"])
+    assert {each.given_name for each in found.ranked()} == {"a", "b", "c"}
+    trailing = np.array(["a", "b ", "c"])[generator.integers(3, size=90)]  # sorted as without the space
+    assert tnlpad.find_suspects(trailing, probabilities=probabilities).scores.class_names == ("a", "b", "c")

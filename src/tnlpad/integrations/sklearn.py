@@ -42,7 +42,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from tnlpad.core.decomposition import Decomposition
 from tnlpad.core.split import parameter_groups
 from tnlpad.runs.folds import belonging_together, divide
-from tnlpad.suspects.from_probabilities import Found, find_suspects
+from tnlpad.suspects.from_probabilities import Found, find_among
 from tnlpad.suspects.listing import Suspect
 
 Module = Callable[[tuple[int, ...], int], nn.Module]
@@ -233,12 +233,12 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             rows = np.flatnonzero(fold == number)
             network, _ = self._fitted(samples, labels, np.flatnonzero(fold != number), seed + 1 + number)
             probabilities[rows] = _probabilities(network, samples, rows)
-        names = [str(name) for name in self.classes_]
-        return find_suspects(
-            [names[label] for label in labels],
-            probabilities=probabilities,
+        return find_among(
+            probabilities,
+            labels,
+            tuple(str(name) for name in self.classes_),
+            ids=[str(row) for row in range(len(labels))],
             features=samples.flatten(1) if isinstance(samples, Tensor) else None,
-            classes=names,
         )
 
     def _split(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

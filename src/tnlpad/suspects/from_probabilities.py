@@ -132,17 +132,35 @@ def find_suspects(
         tnlpad.DataError: The labels, classes, probabilities or features do not fit together.
     """
     rows = _probabilities(probabilities)
-    values = _labels(labels, rows)
+    raw = labels_of(labels)
+    values = _labels(raw, rows)
+    if classes is None:
+        _require_one_order(raw, values, rows.shape[1])
     names = _classes(values, rows.shape[1], classes)
     given = _places(values, names)
     texts = [str(row) for row in range(len(given))] if ids is None else given_ids(ids, "ids")
     if len(texts) != len(given):
         raise DataError(f"There are {len(texts):,} ids, but {len(given):,} labels. Give one id per sample.")
+    return find_among(rows, given, names, ids=texts, features=features)
+
+
+def find_among(
+    rows: NDArray[np.float32], given: Labels, names: tuple[str, ...], *, ids: Sequence[str], features: Any = None
+) -> Found:
+    """Rank labels that are columns of the probabilities.
+
+    Args:
+        rows: Out-of-sample probabilities, samples × classes.
+        given: The column of the given label of each sample.
+        names: The class of each column.
+        ids: Names of the samples.
+        features: As for `find_suspects`.
+    """
     notes = _notes_on_agreement(rows, given, names)
     neighbours = None
     if features is not None:
         points = _features(features, len(given))
-        notes += _notes_on_duplicates(points, given, names, texts)
+        notes += _notes_on_duplicates(points, given, names, ids)
         neighbours = nearest(points, given)
         rows, _ = combined(rows, neighbours.votes(given, len(names)), given)
     scores = SampleScores(
@@ -160,7 +178,7 @@ def find_suspects(
     return Found(
         ranking=ranking,
         scores=scores,
-        names=SampleNames(ids=texts, paths=[None] * len(texts)),
+        names=SampleNames(ids=ids, paths=[None] * len(ids)),
         notes=(*notes, *rarity_notes(ranking, scores)),
         neighbours=neighbours,
     )
@@ -216,15 +234,27 @@ def _features(values: Any, samples: int) -> NDArray[np.float64]:
 
 
 def _labels(labels: Any, rows: NDArray[np.float32]) -> list[Label]:
-    if hasattr(labels, "__len__") and len(labels) != len(rows):
+    if len(labels) != len(rows):
         raise DataError(
             f"There are {len(labels):,} labels, but {len(rows):,} rows of probabilities. Give one row per label."
         )
-    values = one_label_each(labels_of(labels), rows, "labels")
+    values = one_label_each(labels, rows, "labels")
     missing = next((row for row, value in enumerate(values) if value is None), None)
     if missing is not None:
         raise DataError(f"The label of sample {missing} (counted from 0) is missing. Leave such samples out.")
     return [value for value in values if value is not None]
+
+
+def _require_one_order(labels: Any, values: Sequence[Label], columns: int) -> None:
+    """Raise DataError if the labels sort in another order without their outer spaces, which are removed."""
+    without = {str(text): value for text, value in zip(labels, values, strict=True) if isinstance(text, str)}
+    in_order = [without[text] for text in sorted(without)]
+    if len(without) == columns and in_order != sorted(in_order, key=str):
+        spaced = next(text for text in sorted(without) if text != text.strip())
+        raise DataError(
+            f"The label {spaced!r:.80} has spaces around it, and the labels sort in another order without them. So the "
+            "order of the columns is unclear. Remove the spaces, or name the classes of the columns."
+        )
 
 
 def _classes(labels: Sequence[Label], columns: int, classes: Sequence[Any] | None) -> tuple[str, ...]:
