@@ -64,9 +64,7 @@ class RunConfig:
     learning_rate: float  # initial learning rate
     milestones: tuple[int, ...]  # epochs in which the learning rate is multiplied by `decay`
     decay: float  # learning-rate factor at each milestone
-    decay_takes_effect: Literal[
-        "in", "after"
-    ]  # whether a decay takes effect in its milestone epoch (in) or in the next one (after)
+    decay_takes_effect: Literal["in", "after"]  # whether the rate falls in the milestone epoch or after it
     momentum: float  # momentum of SGD
     weight_decay: float  # weight decay of SGD
     validation: Literal["noisy", "clean"]  # validate on a part of the training data, or on the published clean set
@@ -188,10 +186,10 @@ def configure(
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     """Return the configuration with some fields of the run or of its method replaced."""
     values: dict[str, Any] = {}
-    own: dict[str, Any] = {}
+    new_options: dict[str, Any] = {}
     for key, value in settings.items():
         hints = _hints_with(key, config.method)
-        (values if hints is RUN_HINTS else own)[key] = read(key, value, hints[key])
+        (values if hints is RUN_HINTS else new_options)[key] = read(key, value, hints[key])
     if values.get("crop") is not None and config.data is not None:
         values = {"crop_padding": 0} | values  # a crop out of image files replaces the one out of images in memory
     if "network" in values:
@@ -200,7 +198,7 @@ def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
     options = dict(config.options)
     if "pretrained" in values and options_for_weights(config.method, config.pretrained).items() <= options.items():
         options |= options_for_weights(config.method, values["pretrained"])
-    options |= own
+    options |= new_options
     changed = dataclasses.replace(config, **values, options=options)
     check(changed)
     return changed
@@ -301,12 +299,12 @@ def from_json(plain: Mapping[str, Any]) -> RunConfig:
     values["dataset"] = find(values["dataset"]).name if own is None else own.name
     values["noise"] = str(parse_noise(values["noise"]))
     check_name("method", values["method"], METHODS)
-    hints, given = method_hints(values["method"]), plain["options"]
-    if isinstance(given, Mapping):
-        given = {**LATER_OPTIONS.get(values["method"], {}), **given}
-    if not isinstance(given, Mapping) or hints.keys() != given.keys():
-        raise ValueError(f"options={given!r}: {values['method']} has {', '.join(hints) or 'none'}.")
-    config = RunConfig(**values, options={key: read(key, given[key], hint) for key, hint in hints.items()})
+    hints, options = method_hints(values["method"]), plain["options"]
+    if isinstance(options, Mapping):
+        options = {**LATER_OPTIONS.get(values["method"], {}), **options}
+    if not isinstance(options, Mapping) or hints.keys() != options.keys():
+        raise ValueError(f"options={options!r}: {values['method']} has {', '.join(hints) or 'none'}.")
+    config = RunConfig(**values, options={key: read(key, options[key], hint) for key, hint in hints.items()})
     check(config)
     return config
 
