@@ -189,9 +189,9 @@ def _move_into_place(built: Path, target: Path) -> None:
         return
     for path in sorted(built.rglob("*")):
         if path.is_file():
-            place = target / path.relative_to(built)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, place)
+            destination = target / path.relative_to(built)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, destination)
 
 
 @contextmanager

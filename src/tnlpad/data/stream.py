@@ -168,8 +168,8 @@ class StreamLoader:
         mine = group.share(len(index))
         samples, rows, crop = index[mine].tolist(), uniform[mine].tolist(), self.images.crop
         pixels = np.empty((len(samples), 3, crop, crop), dtype=np.uint8)
-        for place, sample, (top, left, coin) in zip(pixels, samples, rows, strict=True):
-            place[:] = self.images.decode(sample, top, left, self.flip and coin < 0.5)
+        for image, sample, (top, left, coin) in zip(pixels, samples, rows, strict=True):
+            image[:] = self.images.decode(sample, top, left, self.flip and coin < 0.5)
         batch = torch.from_numpy(pixels)
         return index, batch.pin_memory() if self.device.type == "cuda" else batch
 

@@ -66,18 +66,18 @@ def load_pretrained(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not a file: download the published weights and pass the path to them.")
-    own = model.state_dict()
-    if f"{head}.weight" not in own:
+    state = model.state_dict()
+    if f"{head}.weight" not in state:
         layers = ", ".join(name for name, _ in model.named_children())
         raise ValueError(f"head={head!r}: {type(model).__name__} has no such linear layer, only {layers}.")
     digest, checked = _checked_hash(path, sha256)
     saved = _read(path)
     if isinstance(model, Network):
         saved = {model.our_name(key): tensor for key, tensor in saved.items()}
-    new_head = new_head or _has_other_classes(own, saved, head)
-    kept = {key for key in own if new_head and key.startswith(f"{head}.")}
-    _check(own, saved, kept, path)
-    model.load_state_dict({key: own[key] if key in kept else saved.get(key, own[key]) for key in own})
+    new_head = new_head or _has_other_classes(state, saved, head)
+    kept = {key for key in state if new_head and key.startswith(f"{head}.")}
+    _check(state, saved, kept, path)
+    model.load_state_dict({key: state[key] if key in kept else saved.get(key, state[key]) for key in state})
     return Pretrained(
         path=path,
         sha256=digest,
@@ -216,17 +216,17 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     return state
 
 
-def _has_other_classes(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], head: str) -> bool:
+def _has_other_classes(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], head: str) -> bool:
     """Return whether the last layers differ in their number of classes, and in nothing else."""
-    ours, theirs = own[f"{head}.weight"], saved.get(f"{head}.weight")
+    ours, theirs = state[f"{head}.weight"], saved.get(f"{head}.weight")
     return theirs is not None and theirs.shape[1:] == ours.shape[1:] and len(theirs) != len(ours)
 
 
-def _check(own: Mapping[str, Tensor], saved: Mapping[str, Tensor], kept: set[str], path: Path) -> None:
+def _check(state: Mapping[str, Tensor], saved: Mapping[str, Tensor], kept: set[str], path: Path) -> None:
     """Raise for the first key or shape that does not fit, in the model's order."""
     another = "The file belongs to another network, or to this one built with other options."
-    unknown = next((key for key in saved if key not in own), None)
-    for key, tensor in own.items():
+    unknown = next((key for key in saved if key not in state), None)
+    for key, tensor in state.items():
         if key not in saved:
             if key.endswith(OPTIONAL) or key in kept:
                 continue

@@ -276,8 +276,8 @@ def configurations(*, settings: Mapping[str, Any], seed: int) -> dict[str, RunCo
     γ starts at 0, so that all start from the same weights.
     """
 
-    def config(method: str, noise: str, own: Mapping[str, Any]) -> RunConfig:
-        return configure(DATASET, noise=noise, method=method, seed=seed, settings={**settings, **own})
+    def config(method: str, noise: str, options: Mapping[str, Any]) -> RunConfig:
+        return configure(DATASET, noise=noise, method=method, seed=seed, settings={**settings, **options})
 
     return {
         "clean": config("standard", "none", {}),
@@ -373,9 +373,9 @@ def _plane(points: Points) -> tuple[Points, Points, Points]:
 # Paths ----------------------------------------------------------------------------------------------------------------
 
 
-def distances_to(place: Points, path: Points) -> Points:
+def distances_to(point: Points, path: Points) -> Points:
     """Return the distance of every point of a path."""
-    distances: Points = np.linalg.norm(path - place, axis=1)
+    distances: Points = np.linalg.norm(path - point, axis=1)
     return distances
 
 

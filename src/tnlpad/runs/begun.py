@@ -11,7 +11,7 @@ from tnlpad.runs.run import run_folder
 
 
 def as_begun(
-    configs: Sequence[RunConfig], out: Path, own: OwnDataset | None, given: Mapping[str, Any]
+    configs: Sequence[RunConfig], out: Path, own: OwnDataset | None, settings: Mapping[str, Any]
 ) -> list[RunConfig]:
     """Return the configurations without a layout if runs in `out` were begun so, and none with it.
 
@@ -21,10 +21,10 @@ def as_begun(
         configs: Configurations that differ in other fields.
         out: Folder of all runs.
         own: User data.
-        given: Settings that the user named, which are kept.
+        settings: Settings that the user named, which are kept.
     """
     earlier = [replace(config, channels_last=None) for config in configs]
-    if own is None or "channels_last" in given or _begun(configs, out, own) or not _begun(earlier, out, own):
+    if own is None or "channels_last" in settings or _begun(configs, out, own) or not _begun(earlier, out, own):
         return list(configs)
     return earlier
 

@@ -65,8 +65,8 @@ class Ensemble(nn.ModuleList):
         counts = torch.zeros(len(inputs.features), 1, device=inputs.features.device)
         for number, network in enumerate(self):
             repeat, fold = divmod(number, self.folds)
-            place = inputs.fold[repeat]
-            rows = torch.nonzero((place == fold) | (place == NOT_TRAINED)).squeeze(1)
+            fold_of = inputs.fold[repeat]
+            rows = torch.nonzero((fold_of == fold) | (fold_of == NOT_TRAINED)).squeeze(1)
             if len(rows) == 0:
                 continue
             probabilities = network(inputs.features[rows]).float().softmax(1)
@@ -120,8 +120,8 @@ class CrossFitted:
         losses = []
         for number, member in enumerate(self.members):
             repeat, fold = divmod(number, self.folds)
-            place = self.fold[repeat, batch.index]
-            rows = (place != fold) & (place != NOT_TRAINED)
+            fold_of = self.fold[repeat, batch.index]
+            rows = (fold_of != fold) & (fold_of != NOT_TRAINED)
             if rows.any():
                 part = Batch(index=batch.index[rows], images=batch.images[rows], labels=batch.labels[rows])
                 losses.append(member.step(part, clock))
@@ -187,12 +187,12 @@ def _deal(labels: Labels, sizes: Index, folds: int, generator: np.random.Generat
         return fold
     fold, filled = np.empty(len(labels), dtype=np.int64), np.zeros(folds, dtype=np.int64)
     in_class: dict[int, NDArray[np.int64]] = {}
-    for place in order.tolist():
-        of_class = in_class.setdefault(int(labels[place]), np.zeros(folds, dtype=np.int64))
+    for group in order.tolist():
+        of_class = in_class.setdefault(int(labels[group]), np.zeros(folds, dtype=np.int64))
         chosen = int(np.lexsort((filled, of_class))[0])
-        fold[place] = chosen
-        filled[chosen] += sizes[place]
-        of_class[chosen] += sizes[place]
+        fold[group] = chosen
+        filled[chosen] += sizes[group]
+        of_class[chosen] += sizes[group]
     return fold
 
 

@@ -43,25 +43,25 @@ def _bytes(text: str, where: str) -> int:
 
 
 def fitting_settings(
-    shape: DataShape, chosen: ChosenBackbone, given: Mapping[str, Any], memory: int, *, finetune: bool = False
+    shape: DataShape, chosen: ChosenBackbone, settings: Mapping[str, Any], memory: int, *, finetune: bool = False
 ) -> dict[str, Any]:
     """Return the settings of a backbone, and those with which image files are streamed or decoded, as memory allows.
 
     Args:
         shape: The data.
         chosen: The pretrained network for them.
-        given: Settings of the user, which come on top. Who sets `crop` has decided.
+        settings: Settings of the user, which come on top. One for `crop` settles how images are read.
         memory: Bytes that decoded images may take.
         finetune: Whether the pretrained network itself is to be trained.
     """
     on_features = chosen.backbone is not None and not finetune
-    if shape.kind != "files" or on_features or "crop" in given:
+    if shape.kind != "files" or on_features or "crop" in settings:
         return chosen.settings
     if isinstance(chosen.backbone, Backbone):
         return chosen.settings | finetune_images(shape, chosen.backbone.pixels, memory)
     usual, fitting = own_images(shape), own_images(shape, memory)
-    if str(given.get("resize", "")).isdigit():
-        fitting = _at_size(shape, int(given["resize"]), memory)
+    if str(settings.get("resize", "")).isdigit():
+        fitting = _at_size(shape, int(settings["resize"]), memory)
     changes = {name: value for name, value in fitting.items() if value != usual[name]}
     return chosen.settings | changes
 

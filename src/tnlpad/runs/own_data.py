@@ -187,8 +187,8 @@ def _finetuned(
     chosen = np.concatenate([rows, test_rows])
     pixels = np.empty((len(chosen), 3, side, side), dtype=np.uint8)
     images = in_threads(lambda row: pixels_of(pictures[row], side), chosen.tolist(), "Decoding images", reporter)
-    for place, image in enumerate(images):
-        pixels[place] = image
+    for row, image in enumerate(images):
+        pixels[row] = image
     return pixels[: len(rows)], pixels[len(rows) :], normalisation
 
 

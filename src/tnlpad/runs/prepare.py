@@ -260,9 +260,9 @@ def out_of_fold(config: RunConfig, data: Data, device: torch.device) -> Samples:
 
 
 def _samples(
-    config: RunConfig, data: Data, images: Images, labels: Tensor, chosen: Index, device: torch.device
+    config: RunConfig, data: Data, images: Images, labels: Tensor, rows: Index, device: torch.device
 ) -> Samples:
-    index, in_files = torch.from_numpy(chosen), isinstance(images, ImageFiles)
+    index, in_files = torch.from_numpy(rows), isinstance(images, ImageFiles)
     return Samples(
         images_at=images_at(config, images, data.normalisation, device),
         index=index if in_files else index.to(device),  # files are read by the host
@@ -402,8 +402,8 @@ def _fit_last_layer(config: RunConfig, data: Data, network: nn.Module, device: t
     assert isinstance(network, Network), "a network of ours"
     assert isinstance(network.classifier, StandardisedLinear), "built for it"
     train = data.parts.train
-    chosen = train[np.linspace(0, len(train) - 1, min(len(train), FITTED_SAMPLES)).astype(int)]
-    network.classifier.fit(features_of(network, _samples(config, data, data.train, data.given, chosen, device)))
+    rows = train[np.linspace(0, len(train) - 1, min(len(train), FITTED_SAMPLES)).astype(int)]
+    network.classifier.fit(features_of(network, _samples(config, data, data.train, data.given, rows, device)))
 
 
 @torch.no_grad()

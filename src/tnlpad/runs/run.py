@@ -86,7 +86,7 @@ def run(
         engine, checkpoint_every_seconds, on_step, on_epoch: See `tnlpad.training.loop.train`.
     """
     _check_data(config, own)
-    with group.joined(torch.device(device), rank_timeout) as place:
+    with group.joined(torch.device(device), rank_timeout) as rank_device:
         group.require_same((config.hash, __version__, torch.__version__), "configuration or version")
         folder = RunFolder(group.on_first(lambda: run_folder(config, out, own).path))
         if group.from_first(folder.finished):
@@ -94,20 +94,22 @@ def run(
             return folder
         began = time.time()
         # Prepare before writing anything, so that a run that cannot start leaves no files.
-        own_data = partial(prepare_own_data, config, device=place, backbone=backbone, cache=cache, reporter=reporter)
-        data = prepare_data(config, root, place) if own is None else own_data(own)
+        if own is None:
+            data = prepare_data(config, root, rank_device)
+        else:
+            data = prepare_own_data(config, own, rank_device, backbone=backbone, cache=cache, reporter=reporter)
         with _divided(config, data):
             # Out of fold, every network takes its own part of a batch, which cannot be captured.
             engine = "eager" if data.fold is not None and engine == "auto" else engine
-            loader, streams = prepare_loader(config, data, place)
-            can_replay(engine, loader, place)
-            sets = prepare_sets(config, data, place)
+            loader, streams = prepare_loader(config, data, rank_device)
+            can_replay(engine, loader, rank_device)
+            sets = prepare_sets(config, data, rank_device)
             if config.finetune and isinstance(backbone, Backbone) and backbone.ours is not None:
                 weights = backbone.ours.weights
-            method = prepare_method(config, data, streams["method"], place, root, weights)
+            method = prepare_method(config, data, streams["method"], rank_device, root, weights)
             statistics = None
             if scoring_interval is not None:
-                statistics = prepare_statistics(config, data, place, scoring_interval, folder.path)
+                statistics = prepare_statistics(config, data, rank_device, scoring_interval, folder.path)
             if on_prepared is not None:
                 on_prepared(method, data, sets)
             with group.held_by_first(folder.lock):
@@ -115,7 +117,7 @@ def run(
                     group.on_first(partial(_finished, folder, config, own, backbone))
                     return folder
                 group.on_first(partial(_begin, folder, config, own, data, backbone))
-                with _deterministic(config.seed, place), compiling(config) as compiled:
+                with _deterministic(config.seed, rank_device), compiling(config) as compiled:
 
                     def after_epoch(record: Record) -> None:
                         compiled()
@@ -130,7 +132,7 @@ def run(
                             _schedule(config),
                             folder=folder,
                             streams=streams,
-                            device=place,
+                            device=rank_device,
                             bf16=config.precision == "bfloat16",
                             compiled=config.compiled,
                             engine=engine,
@@ -142,7 +144,7 @@ def run(
                     except CheckpointError as error:
                         raise RecordError(str(error)) from error
                 scores = _scores(config, data, statistics) if statistics is not None and statistics.started else None
-                summary = _summary(config, method, trained.history, data, place, time.time() - began)
+                summary = _summary(config, method, trained.history, data, rank_device, time.time() - began)
                 group.on_first(partial(_finish, folder, next(iter(method.judged)), trained, scores, summary))
     return folder
 

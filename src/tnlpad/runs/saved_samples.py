@@ -55,8 +55,8 @@ def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = 
     """Update paths, rows and earlier decisions in a finished run's folder if data or backbone were moved or changed."""
     about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
     if about | location != about or not has_columns(folder, _places(own)):
-        samples, place = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
-        order = np.array([place[name] for name in samples.get("id", ())], dtype=np.int64)
+        samples, row_of = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
+        order = np.array([row_of[name] for name in samples.get("id", ())], dtype=np.int64)
         if samples:
             write_samples(folder, samples | _places(own, order), about | location)
     write_decided(folder, own.decided)
@@ -82,9 +82,9 @@ class AbsolutePaths(Sequence[str | None]):
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, place: Any) -> Any:
-        found = self.paths[place]
-        return [_absolute(path) for path in found] if isinstance(place, slice) else _absolute(found)
+    def __getitem__(self, index: Any) -> Any:
+        found = self.paths[index]
+        return [_absolute(path) for path in found] if isinstance(index, slice) else _absolute(found)
 
 
 def _location(own: OwnDataset) -> dict[str, Any]:

@@ -197,11 +197,8 @@ def _backbone(config: RunConfig, about: Mapping[str, Any], folder: RunFolder) ->
     else:
         found = resolve_backbone(name, config.data, weights=weights, pixels=config.resize).backbone
     if found is None or found.identity != config.backbone:
-        place = weights or name
-        raise DataError(
-            f"{folder.path} needs {config.backbone}, but {place} is {'none' if found is None else found.identity} now. "
-            f"{again}"
-        )
+        now = "none" if found is None else found.identity
+        raise DataError(f"{folder.path} needs {config.backbone}, but {weights or name} is {now} now. {again}")
     return found
 
 

@@ -61,8 +61,8 @@ def grid(
         )
     if field in (settings or {}):
         raise ValueError(f"{field} is the setting to choose: leave out --set {field}=….")
-    for name, given in (("values", values), ("seeds", seeds)):
-        if not given:
+    for name, each in (("values", values), ("seeds", seeds)):
+        if not each:
             raise ValueError(f"{name} are missing: give at least one.")
     rows = [
         [configure(dataset, seed=seed, settings={**(settings or {}), field: value}, **options) for seed in seeds]
