@@ -170,36 +170,37 @@ def ignore(*_: Any) -> None:
 
 
 class _EpochLines:
-    """A line about the first epoch and the last, and every half minute; each but the last with the time left.
+    """Print a line about the first epoch, the last, and every half minute; each but the last with the time left.
 
-    In a long first epoch, its steps tell the time. They leave out what is measured after each epoch.
+    During a long first epoch, the time is estimated from its steps, which leave out what is measured after an epoch.
     """
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
-        self.began: float | None = None  # when the first step ended, and the epochs done by then
-        self.start, self.said = 0.0, 0.0
-        self.ended, self.told = False, False  # whether an epoch has been finished, and a time said
+        self.began: float | None = None  # time from which the pace is measured
+        self.start, self.printed = 0.0, 0.0  # epochs done at that time, and the time of the last line
+        self.finished, self.estimated = False, False  # whether an epoch is over, and whether a line had the time left
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         now, done = time.monotonic(), epoch - 1 + step / steps
         if self.began is None:
-            self.began, self.start, self.said = now, done, now
-        elif now - self.said >= SECONDS_BETWEEN_EPOCH_LINES:
-            more = "" if self.ended else ", and more for measuring after each epoch"
-            self._say(f"{epoch}/{self.epochs} step {step:,} of {steps:,}", done, more)
+            self.began, self.start, self.printed = now, done, now
+        elif now - self.printed >= SECONDS_BETWEEN_EPOCH_LINES:
+            more = "" if self.finished else ", and more for measuring after each epoch"
+            self._print_line(f"{epoch}/{self.epochs} step {step:,} of {steps:,}", done, more)
 
     def on_epoch(self, record: Mapping[str, Any]) -> None:
-        last = record["epoch"] == self.epochs
-        if last or not self.ended or not self.told or time.monotonic() - self.said >= SECONDS_BETWEEN_EPOCH_LINES:
-            self._say(epoch_line(record, self.epochs), record["epoch"])
-        if not self.ended:  # from here on an epoch is timed with its measurements, and without the start
-            self.ended, self.began, self.start = True, time.monotonic(), record["epoch"]
+        first_or_last = not self.finished or record["epoch"] == self.epochs
+        due = time.monotonic() - self.printed >= SECONDS_BETWEEN_EPOCH_LINES
+        if first_or_last or due or not self.estimated:
+            self._print_line(epoch_line(record, self.epochs), record["epoch"])
+        if not self.finished:  # from here on an epoch is timed with its measurements, and without the start
+            self.finished, self.began, self.start = True, time.monotonic(), record["epoch"]
 
-    def _say(self, line: str, done: float, more: str = "") -> None:
-        self.said = time.monotonic()
+    def _print_line(self, line: str, done: float, more: str = "") -> None:
+        self.printed = time.monotonic()
         left = self._seconds_left(done)
-        self.told = self.told or left is not None
+        self.estimated = self.estimated or left is not None
         _print(line if left is None else f"{line} (about {duration(left)} left{more})")
 
     def _seconds_left(self, done: float) -> float | None:
