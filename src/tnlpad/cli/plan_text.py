@@ -31,6 +31,7 @@ class Plan:
     runs: "Sequence[Planned]"
     figures: "Mapping[str, Variation]"
     have: frozenset[str] = frozenset()  # run ids whose records are elsewhere
+    kept_in: Sequence[Path] = ()  # the folders with these records
 
 
 def seen_runs(plan: Plan, where: Where) -> "list[PlannedStatus]":
@@ -82,7 +83,7 @@ def show_plan(plan: Plan, where: Where, as_json: bool) -> None:
     for number, (name, runs) in enumerate(figures.items()):
         _print_figure(name, runs, replace(where, jobs=1), explain=not seen and number == 0)
     if not every:
-        typer.echo(f"No runs needed: `{_report(where.out)}` shows it.")
+        typer.echo(f"No runs needed: {_shown_by_report(where.out)}")
     problems = [_damage(each, where.out) for each in seen if each.problem]
     for problem in dict.fromkeys([*problems, *absent_here(every, where).values()]):
         say(f"Note: {problem}")
@@ -94,18 +95,24 @@ def show_end(plan: Plan, failures: "Mapping[str, Failure]", where: Where, as_jso
     if as_json:
         print_json([_entry(each, failures, where.out) for each in seen])
     elif not seen and not plan.figures:
-        typer.echo(f"{plan.target} needs no runs: `{_report(where.out)}` shows it.")
+        typer.echo(f"{plan.target} needs no runs: {_shown_by_report(where.out)}")
     else:
+        folders = list(dict.fromkeys((where.out, *plan.kept_in)))
         if seen:
             done = sum(each.state == "done" for each in seen)
-            typer.echo(f"{done:,} of {_runs_are(len(seen))} done. Records: {where.out}")
-        typer.echo(f"Tables and figures: {_report(where.out)}")
+            typer.echo(f"{done:,} of {_runs_are(len(seen))} done. Records: {', '.join(map(str, folders))}")
+        typer.echo(f"Tables and figures: {_report(*folders)}")
     if failures:
         _say_failures(seen, failures, where.out)
 
 
-def _report(out: Path) -> str:
-    return shlex.join(["tnlpad", "report", str(out), "--out", "report"])
+def _report(*folders: Path) -> str:
+    return shlex.join(["tnlpad", "report", *map(str, folders), "--out", "report"])
+
+
+def _shown_by_report(out: Path) -> str:
+    """Return where a table or figure without runs is shown; a report needs some finished run."""
+    return f"`{_report(out)}` shows it once {out} has a finished run."
 
 
 def _print_figure(name: str, seen: "Sequence[PlannedStatus]", where: Where, explain: bool) -> None:

@@ -96,9 +96,8 @@ def reproduce(
     if setting:
         say("Runs with --set differ from the paper's: the report lists them in tables of their own.", quiet)
     where = where_to_run(executor, jobs, address, send_back, out, root, device, dry_run, quiet)
-    plan = replace(
-        planned(target, only or [], methods, seeds, protocol, settings, where), have=_finished_elsewhere(have or [])
-    )
+    plan = planned(target, only or [], methods, seeds, protocol, settings, where)
+    plan = replace(plan, have=_finished_elsewhere(have or []), kept_in=have or ())
     where = filling_gpu(where, jobs, [run.config for run in plan.runs])
     if dry_run:
         show_plan(plan, where, as_json)
