@@ -19,7 +19,7 @@ from tnlpad.errors import DataError
 from tnlpad.memory import require_memory
 from tnlpad.regular_files import require_regular
 
-NUMBERS, PLAIN = "iuf", "biufUS"  # kinds of numbers; of truth values, numbers and texts
+NUMBERS, PLAIN = "iuf", "biufUS"  # NumPy's letters for numbers; for booleans, numbers and texts
 COPIES = 2  # of an array in memory: as it is read, and as it is used
 LAST_CHARACTER, SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
 WAY_OUT = "Save plain arrays with numpy.savez, texts with .astype(str)."

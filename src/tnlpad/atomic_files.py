@@ -35,7 +35,7 @@ LOCK_SECONDS = 0.5  # to wait for the lock of `writing_alone`
 def replacing(path: Path, mode: int = DEFAULT_MODE) -> Iterator[BinaryIO]:
     """Open a temporary file that takes this name when the block ends; after an error, nothing has changed.
 
-    Where the name is a link, the file is replaced that it leads to.
+    If the name is a link, the file that it leads to is replaced.
 
     Raises:
         OSError: The file cannot be written, its name is too long, or it is a pipe or a device.

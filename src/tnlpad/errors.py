@@ -22,7 +22,7 @@ class MatrixFileError(NoiseDataError):
 
 
 class LabelMismatchError(NoiseDataError):
-    """Noisy labels were made for other samples, or for the same ones in another order."""
+    """Noisy labels belong to other samples, or to the same samples in another order."""
 
 
 def as_utf8(name: str, what: str, error: type[Exception] = DataError) -> bytes:

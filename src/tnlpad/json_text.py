@@ -1,4 +1,4 @@
-"""Read JSON that may be damaged or hostile. All that can be wrong with it is a ValueError."""
+"""Read JSON that may be damaged or hostile: every fault in it raises ValueError."""
 
 import json
 import os

@@ -52,10 +52,10 @@ class ImageStore(Protocol):
     """Images on disk by number, to be read in any order and by several threads."""
 
     def read(self, place: int) -> ImageSource:
-        """Return an image; raise DataError if it is not there any more."""
+        """Return an image; raise DataError if it no longer exists."""
 
     def where(self, place: int) -> str:
-        """Name the place of an image, for messages."""
+        """Return the location of an image, for messages."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Datasets: the catalogue of published ones, download, readers, loaders, and people's own data in `own`.
+"""Datasets: the catalogue of published ones, download, readers, loaders, and user data in `own`.
 
 Names are resolved on first use, so that importing the catalogue loads nothing heavy.
 """

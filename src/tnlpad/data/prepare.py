@@ -39,7 +39,7 @@ from tnlpad.json_text import load_json
 from tnlpad.types import ImageStore
 
 IMAGES_PER_PART = 8192
-BEGUN = "begun.json"  # what an unfinished folder is going to be, and the digests of its parts so far
+BEGUN = "begun.json"  # settings of an unfinished folder, and the digests of its parts so far
 SAMPLED = 200  # images that are decoded to estimate the size of all
 RESERVE = 1.05  # of the disk space, since the estimate is rough
 MAX_NAMED = 5  # images that cannot be read, in a message
@@ -147,7 +147,7 @@ class _Begun:
 
     Args:
         folder: The folder.
-        facts: What it is going to be.
+        facts: Settings of its manifest.
         digests: SHA-256 of the parts that were written, by the names of their files.
     """
 
@@ -160,7 +160,7 @@ class _Begun:
 
 
 def _begin(folder: Path, listed: bytes, facts: dict[str, Any]) -> _Begun:
-    """Write what the folder is going to be, or compare it with what was begun; remove what a kill left behind."""
+    """Note the settings of a new folder, or compare them with those of an interrupted call; remove its leftovers."""
     remove_leftovers(folder)
     digests: dict[str, str] = {}
     if (folder / BEGUN).exists():

@@ -39,7 +39,7 @@ ADVICE = "Remove the folder and run `tnlpad data prepare` again."
 
 
 def prepared_name(resize: int | str) -> str:
-    """Return the name of the folder of images whose shorter side has so many pixels."""
+    """Return the name of the folder of images with this many pixels on their shorter side."""
     return f"prepared-{resize}"
 
 

@@ -140,8 +140,8 @@ class FixedBatchNorm2d(nn.BatchNorm2d):
 def fix_statistics(model: nn.Module) -> None:
     """Let BatchNorm use the statistics of the pretrained weights from now on, in training too.
 
-    The features that the weights encode depend on them: with statistics of batches instead, a few hundred photographs
-    are recognised far less often. And σ is judged with the same ones as w.
+    The features that the weights encode depend on them: with statistics of batches instead, accuracy on a few hundred
+    photographs is far lower. It also means that σ and w are evaluated with the same statistics.
     """
     for module in model.modules():
         if type(module) is nn.BatchNorm2d:

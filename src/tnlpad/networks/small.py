@@ -3,7 +3,7 @@
 `small_cnn`, for 8x8 images, and `mlp`, for tables, have group and layer normalisation. Unlike batch normalisation these
 keep no running statistics, so σ and w = σ + γ are each evaluated with their own activations.
 
-`small_resnet` is the default for people's own images: three stages of one basic block each, with 32, 64 and 128
+`small_resnet` is the default for user images: three stages of one basic block each, with 32, 64 and 128
 channels. Every stage halves the map, and the stem halves images above 32 pixels once more, so 64x64 costs what 32x32
 does. It has batch normalisation, as the paper's networks do, so σ is evaluated with the statistics of w.
 """
@@ -90,7 +90,7 @@ class SmallResNet(Network):
 
 
 def small_resnet(*, num_classes: int = 10, in_channels: int = 3, image_size: int = 32) -> SmallResNet:
-    """Build the default network for people's own images."""
+    """Build the default network for user images."""
     return SmallResNet(num_classes=num_classes, in_channels=in_channels, image_size=image_size)
 
 

@@ -73,7 +73,7 @@ def flips(noise_rate: float, num_classes: int, pairs: Iterable[Flip]) -> Transit
 
 
 def flips_in_sequence(noise_rate: float, num_classes: int, pairs: Iterable[Flip]) -> Transition:
-    """Return the matrix of flips applied one after the other: the product of the single flips.
+    """Return the matrix of flips that are applied one after the other: the product of the single flips.
 
     With cat → dog before dog → cat, n of the cats become dogs, and n of those cats again: n(1 − n) stay wrong.
     """

@@ -298,7 +298,7 @@ def scores(features: NDArray[Any], labels: NDArray[Any]) -> dict[str, float]:
 
 
 def neighbours_accuracy(features: NDArray[Any], labels: NDArray[Any], count: int = NEIGHBOURS) -> float:
-    """Return the accuracy of a leave-one-out vote of the nearest samples; of equal votes the lowest class wins."""
+    """Return the accuracy of a leave-one-out vote of the nearest samples; the lowest class wins a tie."""
     from sklearn.neighbors import NearestNeighbors
 
     neighbours = NearestNeighbors(n_neighbors=count).fit(features).kneighbors(return_distance=False)  # without itself

@@ -1,4 +1,4 @@
-"""Find runs on user images that were begun before their layout in memory had a setting."""
+"""Find runs on user images that were started before their memory layout became a setting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tnlpad.runs.run import run_folder
 def as_begun(
     configs: Sequence[RunConfig], out: Path, own: OwnDataset | None, settings: Mapping[str, Any]
 ) -> list[RunConfig]:
-    """Return the configurations without a layout if runs in `out` were begun so, and none with it.
+    """Return the configurations without a memory layout if only such runs were started in `out`, else unchanged.
 
     So the same command resumes a run of an earlier version with the same numbers.
 

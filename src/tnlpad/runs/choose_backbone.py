@@ -1,4 +1,4 @@
-"""Choose the pretrained network for user data by a word of the user, with the settings that a run with it needs."""
+"""Choose the pretrained network for user data by its name, with the settings that a run with it needs."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,10 +35,10 @@ def choose_backbone(
     weights: Path | None = None,
     finetune: bool = False,
 ) -> ChosenBackbone:
-    """Return the backbone that a word names for these data: none, auto, lite, a network of ours, or a model's name.
+    """Return the backbone for these data.
 
     Args:
-        word: The word of the user.
+        word: none, auto, lite, the name of a network of ours, or of a Hugging Face model.
         own: The data.
         network: Network to train, if one was named; `auto` takes no backbone for a network that takes images.
         pixels: Side of the input images (default: one that fits).

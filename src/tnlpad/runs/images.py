@@ -144,7 +144,7 @@ class TrainingImages:
             yield
 
     def _estimation(self) -> Iterator[Tensor]:
-        """Yield augmented images, always the same ones, without drawing from a stream of the run."""
+        """Yield the same augmented images every time, without drawing from a stream of the run."""
         generator = torch.Generator().manual_seed(0)
         order = torch.randperm(len(self.index), generator=generator)
         for part in order[: ESTIMATION_BATCHES * ESTIMATION_BATCH_SIZE].split(ESTIMATION_BATCH_SIZE):

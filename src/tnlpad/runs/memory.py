@@ -18,7 +18,7 @@ from tnlpad.runs.config import RunConfig
 from tnlpad.runs.recipes import RESIZE_MARGIN, STREAMED_BYTES, decoded_bytes, finetune_images, own_images
 
 VARIABLE = "TNLPAD_MEMORY"
-FAIR_SHARE = 4  # of the memory of a machine, images take one part in so many
+MEMORY_DIVISOR = 4  # decoded images take at most a quarter of a machine's memory
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 BINARY_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -31,7 +31,7 @@ def image_memory(given: str | None = None) -> int:
     text = given if given is not None else os.environ.get(VARIABLE)
     if text:
         return _bytes(text, "--memory" if given is not None else f"${VARIABLE}")
-    return min([STREAMED_BYTES, *(limit // FAIR_SHARE for limit in memory_limits())])
+    return min([STREAMED_BYTES, *(limit // MEMORY_DIVISOR for limit in memory_limits())])
 
 
 def _bytes(text: str, where: str) -> int:

@@ -225,7 +225,7 @@ def prepare_sets(config: RunConfig, data: Data, device: torch.device) -> Sets:
 def prepare_statistics(
     config: RunConfig, data: Data, device: torch.device, every: int, folder: Path | None = None
 ) -> SampleStatistics:
-    """Return what scores every sample, held-out ones included, after every so many epochs; see `SampleStatistics`."""
+    """Return the statistics that score all samples, held-out ones included, after every `every` epochs."""
     if data.fold is not None:
         samples = out_of_fold(config, data, device)
     else:

@@ -263,7 +263,7 @@ def _own_network(shape: "DataShape", size: int) -> str:
 
 
 def scoring_interval(epochs: int) -> int:
-    """Return after how many epochs the samples of user data are scored."""
+    """Return the number of epochs between two scorings of user data."""
     return max(1, epochs // MAX_SCORED_EPOCHS)
 
 
@@ -291,7 +291,7 @@ def run_defaults(method: str, dataset: str) -> dict[str, Any]:
 
 
 def method_options(method: str, dataset: str, protocol: str, spec: "NoiseSpec", epochs: int) -> dict[str, Any]:
-    """Return the method's own options for this dataset and noise, and for a run of so many epochs."""
+    """Return the method's own options for this dataset, noise and number of epochs."""
     from tnlpad.methods import METHODS
 
     options = dataclasses.asdict(METHODS[method].config())

@@ -1,4 +1,4 @@
-"""Which values the settings of a run may have, and which of them go together."""
+"""Rules for the values of a run's settings, and for their combinations."""
 
 import re
 from collections.abc import Callable

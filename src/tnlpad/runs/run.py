@@ -184,7 +184,7 @@ def _finish(
     if scores is not None:
         write_scores(folder.path, scores)
     folder.finish({"run_id": folder.path.name, **summary})
-    folder.checkpoint_file.unlink(missing_ok=True)  # several times the size of the model, and not needed any more
+    folder.checkpoint_file.unlink(missing_ok=True)  # several times the size of the model
 
 
 def _check_data(config: RunConfig, own: OwnDataset | None) -> None:

@@ -1,4 +1,4 @@
-"""Save which samples a run is on, where they lie and what encodes them; keep samples that a program holds in memory."""
+"""Save a run's list of samples, their paths and encoders; write samples that a program holds in memory to files."""
 
 import json
 import os

@@ -233,7 +233,7 @@ COMPARED_INPUTS = 4  # not the batch size of the export, to check that it is dyn
 
 
 def input_in_words(shipped: Shipped) -> str:
-    """Say what the network takes."""
+    """Describe the input of the network."""
     if len(shipped.shape) == 3:
         return f"images, N × {' × '.join(map(str, shipped.shape))}, fractions from 0 to 1"
     numbers = f"N × {shipped.shape[0]:,} numbers"

@@ -37,7 +37,9 @@ from tnlpad.data.own.mixed import MixedTable
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
 
-ColumnKind = Literal["number", "embedding", "category", "text", "date", "different", "constant", "empty", "other"]
+ColumnKind = Literal[
+    "number", "embedding", "category", "text", "date", "different", "constant", "empty", "printed list", "other"
+]
 # A column with one of these names is the text also beside columns of numbers …
 TEXT_COLUMNS = (
     "text", "texts", "sentence", "sentences", "review", "review_text", "tweet", "message", "messages", "sms", "body",
@@ -54,6 +56,7 @@ UNUSED_NOTES = {
     "different": "columns of ids or names, whose values hardly repeat, are not trained on: {}.",
     "constant": "columns with a single value are not trained on: {}.",
     "empty": "empty columns are not trained on: {}.",
+    "printed list": "columns of lists as programs print them are not trained on: {}. Write lists as JSON: [0.1, 0.2].",
     "other": "columns of neither numbers nor words are not trained on: {}.",
 }
 MIN_TEXT_WORDS = 3.0  # on average
@@ -70,6 +73,9 @@ ID_NAME = re.compile(r"(?i:(?:.*[^a-z])?(?:id|uuid|guid))|.*[a-z](?:Id|ID)")
 # Scripts without spaces between words: about two characters are a word.
 UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 ELEMENT = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
+# Lists of numbers as NumPy, torch and Python print them: without commas, with nan, or shortened.
+PRINTED_LIST = re.compile(r"(?:(?:array|tensor)\()?\[(?=[^\d]*\d)(?:[\s\d.,e+-]|nan|inf|None)*\]\)?")
+PRINTED_LISTS_SAMPLED = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,8 +158,8 @@ def content_of(table: Table, kinds: dict[str, ColumnKind], where: Path) -> Conte
     if not names and not categories:
         return None
     notes = list(_unused_notes(table, kinds))
-    if names:
-        notes += counter_notes(names, numbers)
+    if own := [place for place, name in enumerate(names) if name in table]:  # not an element of an embedding
+        notes += counter_notes([names[place] for place in own], numbers[:, own])
     if not categories and np.isfinite(numbers).all():
         return Content(columns=tuple(names), features=numbers, table=None, notes=tuple(notes))
     return _with_gaps(_mixed(names, numbers, categories, table), notes)
@@ -169,7 +175,7 @@ def wanted_content(table: Table, columns: Sequence[str], categories: Sequence[st
     kept = [name for name in columns if name not in (categories or ())]
     sources = _sources(table, kept)
     require_wanted(table, where, [*sources, *(categories or ())])
-    names, numbers = _numbers(table, sources, where)
+    names, numbers = _numbers(table, sources, where, needed=True)
     if missing := set(kept) - set(names):
         column = next(name for name in kept if name in missing)
         raise DataError(
@@ -183,7 +189,7 @@ def wanted_content(table: Table, columns: Sequence[str], categories: Sequence[st
     if categories is None:
         return Content(columns=tuple(kept), features=numbers[:, order], table=None, notes=tuple(notes))
     mixed = _mixed(kept, numbers[:, order], categories, table)
-    return Content(columns=mixed.columns, features=None, table=mixed, notes=tuple(notes))
+    return _with_gaps(mixed, notes)
 
 
 def _with_gaps(table: MixedTable, notes: Sequence[str]) -> Content:
@@ -203,25 +209,28 @@ def _category(value: Any) -> str | None:
     return None if _is_missing(value) else as_text(value).strip()
 
 
-def _numbers(table: Table, names: Sequence[str], where: Path) -> tuple[list[str], NDArray[np.float32]]:
+def _numbers(
+    table: Table, names: Sequence[str], where: Path, *, needed: bool = False
+) -> tuple[list[str], NDArray[np.float32]]:
     """Return the names and values of columns of numbers, with a column for each element of embeddings."""
     refuse_thousands(table, names, where)
     columns: list[str] = []
     pieces: list[NDArray[np.float32]] = []
     for name in names:
         if _is_embedding(table[name]):
-            piece = embedding_of(table[name], name, where)
+            piece = embedding_of(table[name], name, where, needed=needed)
             columns += [f"{name}[{place}]" for place in range(piece.shape[1])]
         else:
-            piece = numbers_of(table[name], name, where)[:, None]
+            piece = numbers_of(table[name], name, where, needed=needed)[:, None]
             columns.append(name)
         pieces.append(piece)
     rows = len(next(iter(table.values()), ()))
     return columns, np.concatenate(pieces, axis=1) if pieces else np.empty((rows, 0), dtype=np.float32)
 
 
-def embedding_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
+def embedding_of(values: Any, name: str, where: Path, *, needed: bool = False) -> NDArray[np.float32]:
     """Convert a column of lists of numbers; raise DataError if their lengths differ or one is not of numbers."""
+    or_exclude = "" if needed else f", or exclude the column: {how_to_ignore(name)}"
     rows: list[NDArray[np.float32]] = []
     for row, value in enumerate(values):
         try:
@@ -231,13 +240,12 @@ def embedding_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
         if numbers.ndim != 1:
             raise DataError(
                 f"{where}, {place_of(values, row)}: {str(value)[:80]!r} in column {name[:80]!r} is not a list of "
-                f"numbers. Correct it, or exclude the column: {how_to_ignore(name)}."
+                f"numbers. Correct it{or_exclude}."
             )
         if rows and len(numbers) != len(rows[0]):
             raise DataError(
                 f"{where}, {place_of(values, row)}: the list in column {name[:80]!r} has {len(numbers)} numbers, and "
-                f"the first one has {len(rows[0])}. Give every row as many, or exclude the column: "
-                f"{how_to_ignore(name)}."
+                f"the first one has {len(rows[0])}. Give every row as many{or_exclude}."
             )
         with np.errstate(over="ignore"):
             rows.append(numbers.astype(np.float32))
@@ -290,12 +298,18 @@ def _kind(values: Any, name: str, where: Path) -> ColumnKind:
         return "date"
     if _is_list(sample[0]):
         return "embedding"
+    if _are_printed_lists(sample[:PRINTED_LISTS_SAMPLED]):
+        return "printed list"
     if any(isinstance(value, (list, dict, tuple, set, bytes, np.ndarray)) for value in sample):
         return "other"
     if holds_numbers(values) and sum(map(is_number, _present(values))) > sum(1 for _ in _present(values)) / 2:
         return "number"
     refuse_image_names(values, name, where)
     return _kind_of_words(values, name, sample)
+
+
+def _are_printed_lists(sample: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) and PRINTED_LIST.fullmatch(value.strip()) for value in sample)
 
 
 def _kind_of_words(values: Any, name: str, sample: Sequence[Any]) -> ColumnKind:

@@ -118,7 +118,7 @@ def require_different(names: Sequence[str], path: Path) -> None:
 
 def listed(columns: Iterable[str]) -> str:
     """Format column names; of many, the first and the last, where labels tend to be."""
-    names = [name[:80] for name in columns] or ["none at all"]
+    names = [name[:80] or "one without a name" for name in columns] or ["none at all"]
     return ", ".join(names if len(names) <= 8 else [*names[:4], "…", *names[-4:]])
 
 
@@ -153,8 +153,15 @@ def holds_numbers(values: Any) -> bool:
     return len(values) == 0 or any(map(is_number, values))
 
 
-def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
-    """Convert a column; missing values become NaN. Raise DataError for anything else that is not a number."""
+def numbers_of(values: Any, name: str, where: Path, *, needed: bool = False) -> NDArray[np.float32]:
+    """Convert a column; missing values become NaN. Raise DataError for anything else that is not a number.
+
+    Args:
+        values: The column.
+        name: Its name.
+        where: Name of the table in messages.
+        needed: Whether a run was trained on the column, so that it cannot be excluded.
+    """
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         numbers = values.astype(np.float64)
     else:
@@ -167,9 +174,10 @@ def numbers_of(values: Any, name: str, where: Path) -> NDArray[np.float32]:
                 numbers[row] = _comma_to_float(value) if with_commas else _to_float(value)
             except (TypeError, ValueError) as error:
                 mark = "decimal comma as in other rows" if with_commas else "decimal point"
+                others = "" if needed else f", encode the column, or exclude it: {how_to_ignore(name)}"
                 raise DataError(
                     f"{where}, {place_of(values, row)}: {str(value)[:80]!r} in column {name[:80]!r} is not a number. "
-                    f"Correct it ({mark}; empty if missing), encode the column, or exclude it: {how_to_ignore(name)}."
+                    f"Correct it ({mark}; empty if missing){others}."
                 ) from error
     with np.errstate(over="ignore"):
         return numbers.astype(np.float32)
@@ -286,4 +294,4 @@ def how_to_ignore(*names: str) -> str:
 
 def quoted(names: Sequence[str]) -> str:
     """Format column names in quotes; of many, the first and the last."""
-    return listed([repr(name[:80]) if name else "one without a name" for name in names])
+    return listed([name and repr(name[:80]) for name in names])

@@ -1,7 +1,9 @@
 """Convert labels as given to indices of classes."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tnlpad.types import Labels
 
 Label = str | int  # name of a class, or its index if class names are given
 MAX_DIGITS = 19  # of a whole number: more may not fit into 64 bits
+MAX_GROUPS_NAMED = 3  # of classes whose names hardly differ
 MIN_SAMPLES_TO_JUDGE = 10  # below that, many classes of one sample may be a coincidence
 NULL_TOKENS = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}  # how programs write a missing value
 ONE_LABEL = "Labels are classes: give one text or whole number per sample."
@@ -78,10 +81,27 @@ def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str
     missing = [name for name in class_names if name.lower() in NULL_TOKENS]
     if missing:
         yield f"words for a missing value count as classes ({', '.join(missing)}): leave missing labels empty."
+    if alike := list(_alike(class_names)):
+        shown = "; ".join([*alike[:MAX_GROUPS_NAMED], *["…"] * (len(alike) > MAX_GROUPS_NAMED)])
+        yield f"names of classes that hardly differ: {shown}. Are they the same class?"
     numbers = [number for number in map(as_number, class_names) if number is not None]
     fraction = next((number for number in numbers if number != int(number)), None)
     if fraction is not None and len(numbers) == len(class_names):
         yield f"every label is a number, such as {fraction:g}, and each number counts as a class: is it a measurement?"
+
+
+def _alike(class_names: Sequence[str]) -> Iterator[str]:
+    """Yield groups of names that differ in case, spaces, invisible characters or the format of a number alone."""
+    groups: dict[Hashable, list[str]] = defaultdict(list)
+    for name in class_names:
+        visible = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
+        word = " ".join(visible.casefold().split())
+        number = as_number(word)
+        groups[word if number is None else number].append(name)
+    for names in groups.values():
+        if len(names) > 1:
+            look_alike = len({unicodedata.normalize("NFC", name) for name in names}) < len(names)
+            yield ", ".join(ascii(name) if look_alike else repr(name) for name in names)
 
 
 def as_number(text: str) -> int | float | None:

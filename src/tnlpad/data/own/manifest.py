@@ -199,9 +199,12 @@ def _list_content(
             return samples.listing(texts=texts, text_column=text, notes=tuple(notes))
     content = content_of(free, kinds, where)
     if content is None:
+        way_out = "Name a column of text with --text (text= in Python)."
+        if "printed list" in kinds.values():
+            way_out = "Write lists of numbers as JSON, such as [0.1, 0.2], or save the table as Parquet."
         raise DataError(
             f"{where} has no column to train on: neither `path`, nor text, numbers or categories; it has "
-            f"{listed(table)}. Name a column of text with --text (text= in Python)."
+            f"{listed(table)}. {way_out}"
         )
     listing = _with_content(samples, content)
     if roles.path is None:
