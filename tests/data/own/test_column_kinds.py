@@ -199,3 +199,28 @@ def test_a_point_that_may_separate_thousands_is_refused_beside_decimal_commas():
     assert features_of({"a": thousands}).features.tolist() == [[950], [1.5]]
     with pytest.raises(DataError, match=r"line 3: '1\.500' in column 'a' may mean 1\.500 or 1500"):
         features_of({"a": thousands, "b": with_commas("1,5", "2,5")})
+
+
+@pytest.mark.parametrize("text", ["[0.1 0.2\n 3.]", "[1, nan]", "tensor([1., 2.])", "[0.1 ... 0.2]", "[-inf, 1e-05]"])
+def test_lists_as_programs_print_them_are_no_text(text):
+    table = {"e": [text, None, text.replace("1", "7")], "a": ["5", "6", "7"]}
+    kinds = kinds_of(table, WHERE)
+    assert kinds["e"] == "printed list"
+    found = content_of(table, kinds, WHERE)
+    assert found.columns == ("a",)
+    assert any("printed" in note or "print them" in note for note in found.notes)
+    assert kinds_of({"e": ["[sic] 1 2 3", "[2] three more words"]}, WHERE)["e"] != "printed list"
+
+
+def test_elements_of_lists_are_not_said_to_be_row_numbers():
+    table = {"e": [[row, 0.5] for row in range(10)]}
+    assert content_of(table, kinds_of(table, WHERE), WHERE).notes == ()
+
+
+def test_gaps_in_wanted_columns_are_counted_and_no_way_to_ignore_them_is_named():
+    found = wanted_content({"a": ["", "2"], "c": ["x", "y"]}, ("a", "c"), ("c",), WHERE)
+    assert found.notes[0].startswith("columns with gaps: 1, the most in 'a' with 1 of 2 rows")
+    for value in ("two", "[1, 2, 3]"):
+        with pytest.raises(DataError, match="'a'|a\\[0\\]") as error:
+            wanted_content({"a": [value]}, ("a",), (), WHERE)
+        assert "--ignore" not in str(error.value)

@@ -76,3 +76,24 @@ def test_labels_that_name_samples_are_told_of():
     assert list(notes_on_classes(np.arange(9), names)) == []  # too few to tell
     assert list(notes_on_classes(np.arange(12) // 2, names)) == []
     assert list(notes_on_classes(np.full(12, -1), ())) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("Cat", "cat", "dog"), "'Cat', 'cat'"),
+        (("a  b", "a b"), "'a  b', 'a b'"),
+        (("1", "01", "1.0", "2"), "'1', '01', '1.0'"),
+        (("caf\u00e9", "cafe\u0301"), r"'caf\xe9', 'cafe\u0301'"),
+        (("x", "x\u200b"), r"'x', 'x\u200b'"),
+        (("a", "A", "b", "B", "c", "C", "d", "D"), "'a', 'A'; 'b', 'B'; 'c', 'C'; …"),
+    ],
+)
+def test_classes_whose_names_hardly_differ_are_told_of(names, shown):
+    (note,) = notes_on_classes(np.arange(len(names)).repeat(9), names)
+    assert note == f"names of classes that hardly differ: {shown}. Are they the same class?"
+
+
+def test_other_names_are_no_reason_for_a_note():
+    names = ("a", "b", "ab", "a-b", "1", "11", "-1", "1000000000000000001", "1000000000000000002", "é", "e", "ß")
+    assert list(notes_on_classes(np.arange(len(names)).repeat(9), names)) == []
