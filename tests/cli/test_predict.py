@@ -207,3 +207,17 @@ def test_a_file_that_cannot_be_written_is_named(run, tmp_path):
     assert result.exit_code == 1
     assert "cannot write" in result.stderr
     assert "Name another file" in result.stderr
+
+
+def test_columns_without_names_are_taken_in_their_order_with_a_note(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    labels = (rows[:, 0] > 0).astype(int)
+    (tmp_path / "named.csv").write_text("a,b,label\n" + "".join(f"{a},{b},{y}\n" for (a, b), y in zip(rows, labels)))
+    np.savez(tmp_path / "unnamed.npz", features=rows, labels=labels)
+    notes = []
+    for one, other in (("named.csv", "unnamed.npz"), ("unnamed.npz", "named.csv"), ("named.csv", "named.csv")):
+        run = trained(tmp_path / one, tmp_path / "runs")
+        result = asked("predict", run, tmp_path / other)
+        assert result.exit_code == 0, result.output
+        notes.append("taken in their order" in result.stderr)
+    assert notes == [True, True, False]

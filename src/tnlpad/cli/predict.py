@@ -157,6 +157,8 @@ def _inputs(
         )
     for note in own.notes:
         say(f"Note: {printable(note)}", quiet)
+    if own.features is not None and own.columns != shipped.columns:
+        say("Note: columns are taken in their order, since those of the run or of these data have no names.", quiet)
     if left_out := len(own.problems):
         first = printable(f"{own.problems[0].id[:200]}: {own.problems[0].reason}")
         say(f"Left out: {left_out:,} of {left_out + len(own.ids):,} samples, such as {first}.", quiet)
