@@ -447,6 +447,21 @@ def test_columns_of_a_table_may_be_ignored(tmp_path):
         tnlpad.fit(rows, labels, ignore="a")
 
 
+def test_columns_may_have_names_that_are_no_texts():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = blobs(samples=40)
+    table = pandas.DataFrame(rows)
+    table[4], table[5], table[6] = labels, np.arange(40) // 2, [f"k{row}" for row in range(40)]
+    result = tnlpad.fit(table, label=4, group=5, id=6, ignore=[0, np.int64(1)], settings=SHORT)
+    assert result.shipped.columns == ("2", "3")
+    assert {each.id for each in result.ranked()} == set(table[6])
+    assert (result.predict(table) == result.predict(table.drop(columns=4))).all()
+    assert result.clean(top=1).columns.tolist() == [0, 1, 2, 3, 4, "original_label", 5, 6]
+    nested = pandas.DataFrame(rows, columns=pandas.MultiIndex.from_product([["a", "b"], ["c", "d"]]))
+    nested["e", "f"] = labels
+    assert len(tnlpad.fit(nested, label=("e", "f"), settings=SHORT).shipped.columns) == 4
+
+
 def test_a_finished_run_is_loaded_without_its_data(tmp_path):
     data = class_folders(tmp_path / "photos", count=10)
     assert asked("train", data, "--set", "epochs=1", "--out", tmp_path / "runs").exit_code == 0

@@ -14,10 +14,12 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tnlpad.data.own.columns import label_column, without
 from tnlpad.data.own.dataset import IN_MEMORY, OwnDataset
@@ -43,11 +45,11 @@ def fit(
     data: Any,
     labels: Any = None,
     *,
-    label: str | None = None,
-    text: str | None = None,
-    group: str | Sequence[Any] | None = None,
-    id: str | None = None,
-    ignore: str | Sequence[str] = (),
+    label: Hashable = None,
+    text: Hashable = None,
+    group: Any = None,
+    id: Hashable = None,
+    ignore: Hashable | Sequence[Hashable] = (),
     ids: Sequence[Any] | None = None,
     class_names: Sequence[str] | None = None,
     method: str = "tnlpad",
@@ -81,7 +83,7 @@ def fit(
             - a path, as `tnlpad train` takes it: an image folder, a CSV or Parquet table, an .npz file, a Hugging Face
               dataset on disk
         labels: One whole number or text per sample, unless the data hold them.
-        label: Name of the label column (default: label).
+        label: Name of the label column (default: label). A DataFrame may have columns without text as names, such as 4.
         text: Name of the text column, to train on texts.
         group: Name of a column, or one value per sample: samples of one group are never judged by networks that learnt
             from another sample of it. Only for samples that are judged out of fold.
@@ -114,7 +116,11 @@ def fit(
             f'network={type(network).__name__}(...): give the name of a network, such as "small_cnn". For a module of '
             "your own, use tnlpad.Decomposition."
         )
-    excluded = [ignore] if isinstance(ignore, str) else ignore
+    label, text, id = map(_name, (label, text, id))
+    group = str(group) if np.isscalar(group) else group
+    excluded = [str(ignore)]
+    if isinstance(ignore, Iterable) and not isinstance(ignore, str):
+        excluded = [str(each) for each in ignore]
     quiet = not (is_watched() if progress is None else progress)
     with progress_reporter(quiet, samples=True) as reporter:
         own = open_samples(
@@ -185,6 +191,10 @@ def fit(
     if out is None:
         weakref.finalize(result, shutil.rmtree, place, ignore_errors=True)
     return result
+
+
+def _name(column: Hashable) -> str | None:
+    return None if column is None else str(column)
 
 
 def _about(own: OwnDataset) -> Iterator[str]:
