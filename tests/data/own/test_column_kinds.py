@@ -221,6 +221,6 @@ def test_gaps_in_wanted_columns_are_counted_and_no_way_to_ignore_them_is_named()
     found = wanted_content({"a": ["", "2"], "c": ["x", "y"]}, ("a", "c"), ("c",), WHERE)
     assert found.notes[0].startswith("columns with gaps: 1, the most in 'a' with 1 of 2 rows")
     for value in ("two", "[1, 2, 3]"):
-        with pytest.raises(DataError, match="'a'|a\\[0\\]") as error:
+        with pytest.raises(DataError, match=r"column 'a'") as error:
             wanted_content({"a": [value]}, ("a",), (), WHERE)
         assert "--ignore" not in str(error.value)
