@@ -111,8 +111,7 @@ IN_TRAINING = """
 Labels can also be judged in training, as `DecompositionCallback(judge=True)` does for Lightning and the Hugging Face
 Trainer: by the mean predictions of a network for the samples that it is trained on. Beside it are five folds of
 `TnlpadClassifier`. *listed* is the number of suspects and, in brackets, the share of them that is wrong, in percent.
-The order in training uses the estimated transition matrix, the one out of fold does not: so it is the better one where
-errors follow the classes, and the worse one where the network learns every label soon.
+The order in training is the worse one where the network learns every label soon.
 
 """
 

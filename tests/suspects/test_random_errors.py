@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from tnlpad.records.samples import SampleNames
 from tnlpad.records.scores import SampleScores
 from tnlpad.suspects import random_errors
+from tnlpad.suspects.evidence import evidence, predictions
 from tnlpad.suspects.listing import rarity_notes, rate_sentences, suspects
 from tnlpad.suspects.random_errors import fit_random_errors, log_probabilities, sharpened
 from tnlpad.suspects.ranking import MIN_CLASS_SAMPLES, SUSPECT_FROM, rank
@@ -73,8 +75,38 @@ def test_the_likelihood_by_hand(monkeypatch):
     assert found.rate == pytest.approx(rates[likelihood.argmax()], abs=0.02)
     sharp = sharpened(log_probabilities(scores.probabilities), 2.0)
     np.testing.assert_allclose(sharp[:, 0], q, rtol=1e-3)
-    odds = found.rate * (1 - q) / 2 / ((1 - found.rate) * q)
-    np.testing.assert_allclose(found.doubt(sharp[:, 0], 3), np.log(odds), rtol=1e-2)
+
+
+def test_the_doubt_by_hand():
+    """With two classes that the true class 1 may be taken for, one three times as often as the other."""
+    scores = out_of_fold(np.array([[0.2, 0.7, 0.1], [0.1, 0.6, 0.3]]), np.array([0, 2]))
+    transition = np.array([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8]])
+    found = evidence(scores, predictions(scores), transition, temperature=2.0)
+    odds = [(0.49 * 0.3 + 0.01 * 0.1) / (0.04 * 0.8), (0.36 * 0.1 + 0.01 * 0.1) / (0.09 * 0.8)]
+    np.testing.assert_allclose(found.doubt, np.log(odds), rtol=2e-3)
+    assert found.suggested.tolist() == [1, 1]
+
+
+def found_wrong(scores, wrong, clean):
+    """Return the AUROC of the ranking and of the probability of the given label, and the share of right suggestions."""
+    ranking, given = rank(scores), scores.columns["given"]
+    alone = -scores.probabilities[np.arange(len(given)), given]
+    right = (ranking.evidence.suggested == clean)[wrong].mean()
+    return roc_auc_score(wrong, ranking.score), roc_auc_score(wrong, alone), right
+
+
+def test_errors_that_follow_the_classes_are_ranked_by_the_classes_that_are_taken_for_others():
+    scores, wrong = judged(0.3, follow=True, temperature=1.0)
+    clean = (scores.columns["given"] - wrong) % 6
+    ours, alone, right = found_wrong(scores, wrong, clean)
+    assert ours > alone + 0.03
+    assert right > 0.9
+
+
+def test_random_errors_are_ranked_as_without_preferences():
+    scores, wrong = judged(0.3, sharpness=2.0)
+    ours, alone, _ = found_wrong(scores, wrong, scores.columns["given"])
+    assert ours == pytest.approx(alone, abs=0.003)
 
 
 def test_of_many_samples_a_part_is_fitted(monkeypatch):

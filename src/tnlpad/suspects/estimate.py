@@ -23,9 +23,10 @@ would have been contradicted among all held-out samples. It is no narrower, sinc
 people err about unclear samples; on CIFAR-10's human labels, narrower intervals were too low. Intervals of classes are
 bootstrap percentiles and do not cover this.
 
-Out-of-fold probabilities give the rate of random errors by maximum likelihood (`random_errors.py`). The matrix is then
-that of the posterior: the expected number of samples of each true class with each given label. Intervals of its entries
-combine sampling error with the interval of the rate.
+Out-of-fold probabilities give the rate of random errors by maximum likelihood (`random_errors.py`). The first matrix
+has this rate for every class, and the classes that a class is taken for as counted. The final one is that of the
+posterior: the expected number of samples of each true class with each given label. Intervals of its entries combine
+sampling error with the interval of the rate.
 """
 
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ MISTAKEN_SHARE = 0.5  # of the error of the mixture: how often the network may e
 MIN_LIKELIHOOD = 0.01  # of the held-out samples, if the mixture is that of right and wrong labels
 MAX_DEVIATIONS_APART = 3.0  # of two estimates of one rate
 MIN_CLASS_RATE, MAX_CLASS_RATE = 0.005, 0.95  # in the matrix that doubt is computed with
+MIN_RANDOM_RATE = 2.5e-4  # in that of out-of-fold samples, so that they are ranked even if the rate is 0
 # Share of the differences between classes that is kept: a class that the network confuses seems to have a high rate.
 KEPT_DIFFERENCE = 0.5
 UNSEEN_SHARE = 0.01  # of a class's wrong labels, spread over all others: no transition is impossible
@@ -89,8 +91,14 @@ def first_transition(seen: Predictions) -> Transition:
     rates, taken_for = _counted(seen, clear, _clear_and_disputed(seen))
     overall = _share_wrong(seen, clear)
     rates = overall + KEPT_DIFFERENCE * (rates - overall)
-    spread = (1 - UNSEEN_SHARE) * taken_for + UNSEEN_SHARE * _no_preference(seen.num_classes)
-    return _matrix(np.clip(rates, MIN_CLASS_RATE, MAX_CLASS_RATE), spread)
+    return _matrix(np.clip(rates, MIN_CLASS_RATE, MAX_CLASS_RATE), _without_zeros(taken_for))
+
+
+def out_of_fold_transition(seen: Predictions, errors: RandomErrors) -> Transition:
+    """Return the matrix that doubt about out-of-fold samples is computed with: one rate, and counted preferences."""
+    disputed = _clear_and_disputed(seen)
+    taken_for = _taken_for(seen.predicted[disputed], seen.given[disputed], seen.num_classes)
+    return _matrix(np.full(seen.num_classes, max(errors.rate, MIN_RANDOM_RATE)), _without_zeros(taken_for))
 
 
 def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
@@ -133,15 +141,12 @@ def estimate(seen: Predictions, doubt: Floats, *, resamples: int = RESAMPLES, se
     )
 
 
-def estimate_out_of_fold(scores: SampleScores, errors: RandomErrors) -> Estimate:
-    """Estimate the matrix of a fitted model of random errors."""
+def estimate_out_of_fold(scores: SampleScores, errors: RandomErrors, transition: Transition) -> Estimate:
+    """Estimate the matrix of a fitted model of random errors, from the one that doubt was computed with."""
     classes, rate = len(scores.class_names), errors.rate
     joint = np.zeros((classes, classes))  # expected number of samples by true and given label
     for sharp, given in sharpened_rows(scores, errors.temperature):
-        every = np.arange(len(given))
-        right = sharp[every, given]
-        true = rate * sharp / max(1, classes - 1)
-        true[every, given] = (1 - rate) * right
+        true = sharp * transition.T[given]
         true /= np.maximum(true.sum(1, keepdims=True), 1e-300)
         np.add.at(joint.T, given, true)
     sizes = joint.sum(1)
@@ -288,6 +293,10 @@ def _taken_for(predicted: Labels, given: Labels, classes: int) -> Transition:
     drawn = min(1.0, chance / found) if found > 0 else 1.0
     result: Transition = np.where(seen[:, None], drawn * target + (1 - drawn) * shares, target)
     return result
+
+
+def _without_zeros(taken_for: Transition) -> Transition:
+    return (1 - UNSEEN_SHARE) * taken_for + UNSEEN_SHARE * _no_preference(len(taken_for))
 
 
 def _no_preference(classes: int) -> Transition:

@@ -9,7 +9,7 @@ the true class, the odds that the given label g is wrong are
 Doubt is the logarithm of these odds. So a class raises the doubt only if T says that its samples are often given the
 label g. The class with the largest term is suggested in place of g.
 
-Out-of-fold probabilities are sharpened first, and every wrong label is equally likely: see `random_errors.py`.
+Out-of-fold probabilities are sharpened first: see `random_errors.py`.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from tnlpad.memory import row_slices
 from tnlpad.records.scores import SampleScores
-from tnlpad.suspects.random_errors import RandomErrors, is_out_of_fold, log_probabilities, sharpened
+from tnlpad.suspects.random_errors import is_out_of_fold, log_probabilities, sharpened
 from tnlpad.types import Labels, Transition
 
 Floats = NDArray[np.float64]
 Columns = tuple[NDArray[Any], ...]
 # Probability that is added over all classes: a mean over a few epochs cannot tell a thousandth from zero.
 SMOOTHING = 0.01
+TINY = 1e-300  # a logarithm of zero is infinite
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,38 +95,32 @@ def predictions(scores: SampleScores) -> Predictions:
     )
 
 
-def evidence(scores: SampleScores, seen: Predictions, transition: Transition) -> Evidence:
-    """Make the second pass, with the transition matrix that was estimated after the first."""
+def evidence(
+    scores: SampleScores, seen: Predictions, transition: Transition, *, temperature: float | None = None
+) -> Evidence:
+    """Make the second pass, with the transition matrix that was estimated after the first.
+
+    Args:
+        scores: The probabilities.
+        seen: The first pass.
+        transition: The matrix T.
+        temperature: Exponent of out-of-fold probabilities; None takes those of one training as they are.
+    """
     into = np.ascontiguousarray(transition.T, dtype=np.float32)  # into[j, i]: from true i into given j
 
     def doubt_rows(rows: NDArray[np.float32], given: Labels) -> Columns:
-        every, smoothing = np.arange(len(rows)), np.float32(SMOOTHING / rows.shape[1])
-        terms = into[given]
-        terms *= rows + smoothing
-        right = terms[every, given].astype(float)
+        every = np.arange(len(rows))
+        if temperature is None:
+            terms = rows + np.float32(SMOOTHING / rows.shape[1])
+        else:
+            terms = sharpened(log_probabilities(rows), temperature)
+        terms *= into[given]
+        right = np.maximum(terms[every, given].astype(float), TINY)
         terms[every, given] = 0
         suggested = terms.argmax(1)
-        doubt = np.log(terms.sum(1, dtype=float)) - np.log(right)
+        doubt = np.log(np.maximum(terms.sum(1, dtype=float), TINY)) - np.log(right)
         return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
 
-    return _evidence(scores, seen, doubt_rows)
-
-
-def out_of_fold_evidence(scores: SampleScores, seen: Predictions, errors: RandomErrors) -> Evidence:
-    """Make the second pass over out-of-fold probabilities, with the fitted model of random errors."""
-
-    def doubt_rows(rows: NDArray[np.float32], given: Labels) -> Columns:
-        every = np.arange(len(rows))
-        sharp = sharpened(log_probabilities(rows), errors.temperature)
-        doubt = errors.doubt(sharp[every, given], rows.shape[1])
-        sharp[every, given] = -1
-        suggested = sharp.argmax(1)
-        return suggested, doubt, rows[every, given].astype(float), rows[every, suggested].astype(float)
-
-    return _evidence(scores, seen, doubt_rows)
-
-
-def _evidence(scores: SampleScores, seen: Predictions, doubt_rows: Callable[..., Columns]) -> Evidence:
     suggested, doubt, given_probability, suggested_probability = _map_rows(scores, doubt_rows)
     return Evidence(
         given=seen.given,

@@ -7,9 +7,8 @@ likely. Then
 
     P(y) = (1 − π) q_y + π (1 − q_y) / (K − 1),
 
-and π and τ maximise the sum of the logarithms. By Bayes' rule the odds that a label is wrong are
-
-    π (1 − q_y) / (K − 1)  :  (1 − π) q_y.
+and π and τ maximise the sum of the logarithms. `evidence.py` computes the odds that a label is wrong from q and π, by
+Bayes' rule, with the labels that a class is taken for as `estimate.py` counts them.
 
 The interval has all π whose profile likelihood is close to the maximum. It is wider than chance alone would make it,
 since q ∝ p^τ is an approximation: `LIKELIHOOD_DROP` and `MODEL_ERROR` were chosen with seeds 1 and 2 of
@@ -36,7 +35,6 @@ Floats = NDArray[np.float64]
 TEMPERATURES = np.geomspace(0.25, 32.0, 57)
 RATES: Floats = np.concatenate([[0.0], np.linspace(0.0025, 0.9, 360)])
 MAX_FITTED = 20_000
-MIN_RATE = 2.5e-4  # in the odds, so that samples are ranked even if the rate is 0
 SMOOTHING = 1e-4  # probability that is added over all classes: a mean of float32 values may be 0
 LOG_ODDS = np.linspace(-14.0, 14.0, 561)  # bins of the log odds of the given label
 MAX_LOG_ODDS = 13.9
@@ -67,13 +65,6 @@ class RandomErrors:
     def too_weak(self) -> bool:
         """Whether the networks know too little for an estimate."""
         return self.information < MIN_INFORMATION or self.interval[1] - self.interval[0] > MAX_WIDTH
-
-    def doubt(self, sharp_given: Floats, classes: int) -> Floats:
-        """Return the log odds that labels are wrong, from q of the given labels."""
-        rate = max(self.rate, MIN_RATE)
-        right = np.clip(sharp_given, 1e-300, 1 - 1e-12)
-        result: Floats = np.log1p(-right) - np.log(right) + np.log(rate / ((1 - rate) * max(1, classes - 1)))
-        return result
 
 
 def is_out_of_fold(scores: SampleScores) -> bool:

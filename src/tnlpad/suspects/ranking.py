@@ -29,8 +29,15 @@ from numpy.typing import NDArray
 
 from tnlpad.records.scores import SampleScores
 from tnlpad.suspects.calibrate import comparable, confidence, out_of_fold_confidence, withheld
-from tnlpad.suspects.estimate import Estimate, contradicted_clearly, estimate, estimate_out_of_fold, first_transition
-from tnlpad.suspects.evidence import Evidence, Floats, evidence, out_of_fold_evidence, predictions
+from tnlpad.suspects.estimate import (
+    Estimate,
+    contradicted_clearly,
+    estimate,
+    estimate_out_of_fold,
+    first_transition,
+    out_of_fold_transition,
+)
+from tnlpad.suspects.evidence import Evidence, Floats, evidence, predictions
 from tnlpad.suspects.random_errors import MAX_WIDTH, fit_random_errors, is_out_of_fold
 from tnlpad.suspects.weakness import held_out_weakness, out_of_fold_weakness, systematic_errors
 from tnlpad.types import Index
@@ -165,9 +172,10 @@ def rank(scores: SampleScores) -> Ranking:
     if is_out_of_fold(scores):
         errors = fit_random_errors(scores)
         weakness = out_of_fold_weakness(errors, len(scores)) or systematic_errors(errors, *contradicted_clearly(seen))
-        found = out_of_fold_evidence(scores, seen, errors)
+        transition = out_of_fold_transition(seen, errors)
+        found = evidence(scores, seen, transition, temperature=errors.temperature)
         doubt = _without_rarity(found.doubt, sizes[seen.given])
-        estimated = estimate_out_of_fold(scores, errors)
+        estimated = estimate_out_of_fold(scores, errors, transition)
         wrong = out_of_fold_confidence(doubt, estimated.noise_rate)
     else:
         found = evidence(scores, seen, first_transition(seen))
