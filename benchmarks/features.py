@@ -7,10 +7,11 @@ value over the grid, which nobody knows beforehand; *chosen* is the C of the hig
 labels. Accuracies are on clean test samples.
 
     python -m benchmarks.features [--photos FOLDER] [--texts FOLDER] [--noise symmetric:0.3 ...] [--seeds 1 2 3]
-                                  [--log cells.jsonl] [--regressions fitted.jsonl] [--time] [--save record.json]
+                                  [--log cells.jsonl] [--earlier record.json] [--time] [--save record.json]
 
 `--photos` holds train/CLASS/*.jpg and test/CLASS/*.jpg with right labels; `--texts` holds NAME_train.csv (text, label),
-NAME_truth.csv and NAME_test.csv.
+NAME_truth.csv and NAME_test.csv. The regressions do not depend on our code: `--earlier` takes those of a record, and the
+times of its commands.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def main() -> None:
     parser.add_argument("--noise", nargs="+", default=list(NOISES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--log", type=Path, help="a line for each cell; those in it are not repeated")
-    parser.add_argument("--regressions", type=Path, help="the same for the regressions, which do not depend on us")
+    parser.add_argument("--earlier", type=Path, help="record whose regressions are not fitted again")
     parser.add_argument("--time", action="store_true", help="also time the command, with an empty cache of features")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
@@ -65,7 +66,10 @@ def main() -> None:
         print(line(cell), flush=True)
         add(cell, options.log)
     record = {"machine": machine("cpu"), "versions": versions(), "grid": GRID, "cells": cells, "means": means(cells)}
-    leave(record | {"commands": list(commands(options)) if options.time else []}, options.save)
+    if options.earlier is not None:
+        earlier = json.loads(options.earlier.read_text())
+        record |= {"commands": earlier["commands"], "earlier": earlier["versions"]}
+    leave(record | ({"commands": list(commands(options))} if options.time else {}), options.save)
 
 
 def logged(path: Path | None) -> list[dict[str, Any]]:
@@ -96,7 +100,7 @@ def photographs(options: argparse.Namespace, done: Collection[tuple[str, str, in
             with tempfile.TemporaryDirectory() as folder:
                 ours = fitted(listed(clean, given, Path(folder)), seed, images=options.photos, backbone="lite")
             key = {"data": "photographs", "noise": noise, "seed": seed}
-            theirs = kept(options.regressions, key, features, given, clean.labels, train, test)
+            theirs = known(options.earlier, key) or regressions(features, given, clean.labels, train, test)
             yield key | compared(ours, theirs, given[train] != clean.labels[train])
 
 
@@ -148,7 +152,8 @@ def texts(options: argparse.Namespace, done: Collection[tuple[str, str, int]]) -
         train, test = np.arange(len(rows)), np.arange(len(rows), len(words))
         encoder = TextEncoder.fit(words[: len(rows)])
         features = encoder.transform(words)
-        theirs = kept(options.regressions, {"data": name, "noise": "rules"}, features, given, labels, train, test)
+        theirs = known(options.earlier, {"data": name, "noise": "rules"})
+        theirs = theirs or regressions(features, given, labels, train, test)
         for seed in seeds:
             with tempfile.TemporaryDirectory() as folder:
                 table = Path(folder) / "texts.csv"
@@ -198,18 +203,15 @@ def fitted(table: Path, seed: int, *, images: Path | None = None, **options: Any
     }
 
 
-def kept(log: Path | None, key: Mapping[str, Any], *arguments: Any) -> list[dict[str, Any]]:
-    """Return the regressions of the log, or fit them."""
-    for each in logged(log):
-        if key.items() <= each.items():
-            return list(each["regressions"])
-    found = regressions(*arguments)
-    add({**key, "regressions": found}, log)
-    return found
+def known(earlier: Path | None, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the regressions of a cell of an earlier record, or None."""
+    cells = [] if earlier is None else json.loads(earlier.read_text())["cells"]
+    found = [{"best": cell["best"], "chosen": cell["chosen"]} for cell in cells if key.items() <= cell.items()]
+    return found[0] if found else None
 
 
-def regressions(features: Any, given: Labels, labels: Labels, train: Labels, test: Labels) -> list[dict[str, Any]]:
-    """Fit the regression for every C; return measures, and the out-of-fold accuracies on the noisy labels."""
+def regressions(features: Any, given: Labels, labels: Labels, train: Labels, test: Labels) -> dict[str, Any]:
+    """Fit the regression for every C; return the best of each measure, and those of the C that accuracy chooses."""
     from cleanlab.rank import get_label_quality_scores
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -226,19 +228,21 @@ def regressions(features: Any, given: Labels, labels: Labels, train: Labels, tes
         quality = get_label_quality_scores(given[train], out, method="self_confidence")
         wrong = given[train] != labels[train]
         found.append({"C": strength, "noisy_accuracy": noisy, **measures(1 - quality, accuracy, wrong)})
-    return found
+    chosen = max(found, key=lambda each: each["noisy_accuracy"])  # of out-of-fold predictions, on the noisy labels
+    return {
+        "best": {
+            name: max((each[name] for each in found if each[name] is not None), default=None) for name in MEASURES
+        },
+        "chosen": {name: chosen[name] for name in (*MEASURES, "C")},
+    }
 
 
-def compared(ours: Mapping[str, Any], theirs: Sequence[Mapping[str, Any]], wrong: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the measures of ours, of the regression at its best C, and at the C that cross-validation chooses."""
-    chosen = max(theirs, key=lambda each: each["noisy_accuracy"])
+def compared(ours: Mapping[str, Any], theirs: Mapping[str, Any], wrong: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the measures of ours, beside those of the regressions."""
     return {
         "truth": float(wrong.mean()),
         "ours": measures(ours["score"], ours["accuracy"], wrong),
-        "best": {
-            name: max((each[name] for each in theirs if each[name] is not None), default=None) for name in MEASURES
-        },
-        "chosen": {name: chosen[name] for name in (*MEASURES, "C")},
+        **theirs,
         **{name: ours[name] for name in ("estimate", "interval", "seconds")},
     }
 
