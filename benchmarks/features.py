@@ -10,8 +10,8 @@ labels. Accuracies are on clean test samples.
                                   [--log cells.jsonl] [--earlier record.json] [--time] [--save record.json]
 
 `--photos` holds train/CLASS/*.jpg and test/CLASS/*.jpg with right labels; `--texts` holds NAME_train.csv (text, label),
-NAME_truth.csv and NAME_test.csv. The regressions do not depend on our code: `--earlier` takes those of a record, and the
-times of its commands.
+NAME_truth.csv and NAME_test.csv. The regressions do not depend on our code: `--earlier` takes them, and the times of
+commands, from a record.
 """
 
 import argparse

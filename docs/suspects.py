@@ -162,7 +162,7 @@ def on_features(record: Mapping[str, Any]) -> str:
             if (ours := row[f"ours_{measure}"]) is not None and (gap := row[f"{name}_{measure}"] - ours) > 0
         ]
         text += f"- Behind {who[name]} in: {', '.join(behind) or 'nothing'}.\n"
-    if seconds := [each["seconds"] for each in record["commands"]]:
+    if seconds := [each["seconds"] for each in record.get("commands", ())]:
         text += (
             f"\nOne command with the photographs, features included, takes {min(seconds):.0f} to {max(seconds):.0f} s "
             f"({len(seconds)} times, {record['machine']}).\n"
