@@ -99,13 +99,9 @@ def _encode(text: Any, encoding: object) -> object:
     return text.encode("latin-1")
 
 
-def _no_bytes() -> bytes:
-    return b""
-
-
 _STAND_INS: dict[tuple[str, str], str | Callable[..., object]] = {
     ("_codecs", "encode"): _encode,  # how Python 3 writes bytes for Python 2
-    ("__builtin__", "bytes"): _no_bytes,  # and how it writes empty bytes
+    ("__builtin__", "bytes"): lambda: b"",  # and how it writes empty bytes
     ("numpy", "dtype"): _DType,
     ("numpy", "ndarray"): "numpy.ndarray",  # only ever an argument of _reconstruct, and ignored there
     # numpy.core became numpy._core in NumPy 2.

@@ -149,7 +149,7 @@ def run(
     return folder
 
 
-def run_folder(config: RunConfig, out: Path, own: OwnDataset | None = None) -> RunFolder:
+def run_folder(config: RunConfig, out: Path, own: OwnDataset | None) -> RunFolder:
     """Return the folder of a run. One on user data is named after them, and found by its hash under any other name."""
     if own is None:
         return RunFolder(out / config.run_id)

@@ -24,7 +24,7 @@ ENCODER_FOLDER, PROJECTION_FOLDER = "encoder", "projection"  # in the run's fold
 MAX_LEFT_OUT = 100  # samples that are listed: of millions, the file would be larger than readers take
 
 
-def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbone | None = None) -> None:
+def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbone | None) -> None:
     """Write the samples of a run, their paths and what encodes them into its folder."""
     if data.encoder is not None:
         data.encoder.to_files(folder / ENCODER_FOLDER)

@@ -14,15 +14,13 @@ from tnlpad.runs.config import RunConfig
 from tnlpad.runs.own_data import MIN_SAMPLES
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
-from tnlpad.training.loop import Diverged, Record
+from tnlpad.training.loop import Diverged
 
 WARM_UP_SAMPLES, TRIAL_SAMPLES = 2 * MIN_SAMPLES, 128
 TRIAL_EPOCHS = 3
 
 
-def estimated_seconds(
-    config: RunConfig, own: OwnDataset, *, backbone: AnyBackbone | None = None, device: str = "cpu"
-) -> float | None:
+def estimated_seconds(config: RunConfig, own: OwnDataset, *, backbone: AnyBackbone | None, device: str) -> float | None:
     """Return about how long a run takes with all its epochs, computing features included; None if no trial succeeds.
 
     A first trial with fewer samples takes the time of loading and compiling out of the second one, since both happen
@@ -47,9 +45,6 @@ def _trial(
     def stop_the_clock(*_: object) -> None:
         times.append(time.perf_counter())
 
-    def on_epoch(record: Record) -> None:
-        stop_the_clock()
-
     run(
         replace(config, dataset=part.shape.name, data=part.shape, epochs=min(TRIAL_EPOCHS, config.epochs)),
         folder,
@@ -58,7 +53,7 @@ def _trial(
         device=device,
         scoring_interval=scoring_interval(config.epochs),
         on_prepared=stop_the_clock,
-        on_epoch=on_epoch,
+        on_epoch=stop_the_clock,
     )
     preparing, *epochs = np.diff(times)
     typical = np.mean(epochs[1:] or epochs)  # the first may be slower
