@@ -283,7 +283,7 @@ class Result:
 
     def _review(self, review: OneReview) -> Review:
         if not isinstance(review, Mapping):
-            return read_review(Path(review), self.run.names.ids)
+            return read_review(Path(review), self.run.names.ids, self.run.scores.class_names)
         decisions = {str(name): None if label is None else str(label) for name, label in review.items()}
         check_review(decisions, self.run.names.ids, "review")
         return decisions

@@ -225,3 +225,17 @@ def test_decisions_are_a_review_for_clean(run, tmp_path):
     header = ["audit", "id", "path", "label", "given", "choice"]
     path.write_text("\n".join(",".join(row) for row in [header, *page_rows]))
     assert read_review(path, ids) == {ids[1]: None}
+
+
+def test_a_class_with_outer_spaces_is_the_given_one(tmp_path):
+    data = own_data(tmp_path, "folder")
+    (data / "cat").rename(data / " cat")
+    run = trained(data, tmp_path / "runs")
+    ids = [name for name in document("audit", run)["ids"] if name.startswith(" cat")]
+    path = tmp_path / "d.csv"
+    path.write_text("\n".join(["id,label", f"{ids[0]},cat", f"{ids[1]}, cat", f"{ids[2]},dog"]))
+    rate = document("audit", run, "--review", path)["rate"]
+    assert (rate["checked"], rate["wrong"]) == (3, 1)
+    cleaned = document("clean", run, "--out", tmp_path / "cleaned", "--review", path)
+    assert cleaned["corrected"] == 1
+    assert sorted(each.name for each in (tmp_path / "cleaned").iterdir()) == [" cat", "dog"]

@@ -18,6 +18,13 @@ def test_every_choice_is_read(tmp_path):
     assert read_review(written(path, "a,,unsure", "a,cat,other"), "a") == {"a": "cat"}
 
 
+def test_classes_keep_their_outer_spaces(tmp_path):
+    path = written(tmp_path / "r.csv", "a, cat,other", "b,cat,other", "c,dog ,other", "d, owl ,other", "e, ,exclude")
+    assert read_review(path, "abcde", (" cat", "dog")) == {"a": " cat", "b": " cat", "c": "dog", "d": "owl", "e": None}
+    path = written(path, "a, cat,other", "b,cat,other", "c, ,other")
+    assert read_review(path, "abc", ("cat", " cat", " ")) == {"a": " cat", "b": "cat", "c": " "}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -175,7 +175,7 @@ def _read_reviews(paths: Sequence[Path], found: "RankedRun") -> "MergedReview":
         if not path.exists():
             fail(f"--review {path} does not exist. Give the review.csv that the page saved.", code=3)
     try:
-        return read_reviews(paths, found.names.ids)
+        return read_reviews(paths, found.names.ids, found.scores.class_names)
     except RecordError as error:
         fail(str(error), code=3)
 

@@ -27,7 +27,7 @@ from tnlpad.records.store import RecordError, read_json, to_json
 from tnlpad.schema import Schema, fits, problem, shown
 from tnlpad.suspects.audit import DESIGNS, ClassRate, Rate, Sample
 from tnlpad.suspects.intervals import Share
-from tnlpad.suspects.review import read_decision_table
+from tnlpad.suspects.review import class_named, read_decision_table
 
 if TYPE_CHECKING:
     from tnlpad.spreadsheets import Formulas
@@ -194,7 +194,7 @@ def read_decisions(paths: Iterable[Path], run: "RankedRun", sample: Sample) -> d
         require_drawn([row["id"] for row in rows], drawn, str(path))
         for row in rows:
             name = row["id"]
-            decision = _decision_of_row(row, given_by_id[name], path)
+            decision = _decision_of_row(row, given_by_id[name], path, names)
             if found.setdefault(name, decision) != decision:
                 raise DataError(
                     f"{path} has two decisions about {name[:80]!r}: {_words(found[name])} and {_words(decision)}. "
@@ -207,13 +207,13 @@ def _words(decision: Decision) -> str:
     return decision.choice if decision.label is None else f"{decision.choice} ({decision.label[:80]!r})"
 
 
-def _decision_of_row(row: Mapping[str, str], given: str, path: Path) -> Decision:
+def _decision_of_row(row: Mapping[str, str], given: str, path: Path, classes: Sequence[str]) -> Decision:
     if row.get("given") not in (None, "", given):
         raise DataError(
             f"{path} says that {row['id'][:80]!r} has the label {row['given'][:80]!r}, but in this run it has "
             f"{given[:80]!r}. The labels have changed, or the file is of another run."
         )
-    label = (row.get("label") or "").strip() or None
+    label = class_named(row.get("label") or "", classes)
     choice = (row.get("choice") or "").strip()
     if choice == "unsure" or (not choice and label == UNSURE != given):
         return Decision(choice="unsure", label=None)

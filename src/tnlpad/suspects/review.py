@@ -77,7 +77,7 @@ def read_decision_table(path: Path) -> list[dict[str, str]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def read_review(path: Path, ids: Iterable[str]) -> Review:
+def read_review(path: Path, ids: Iterable[str], classes: Collection[str] = ()) -> Review:
     """Read the right label of each sample that was decided on.
 
     An empty label, or the choice `exclude`, means that none fits. Rows with the choice `unsure` are no decisions.
@@ -85,6 +85,7 @@ def read_review(path: Path, ids: Iterable[str]) -> Review:
     Args:
         path: The file that a page saves, or another table.
         ids: Ids of the run's samples.
+        classes: Names of the run's classes; labels may name further ones.
 
     Raises:
         RecordError: The file is no such table, contradicts itself, or is about another run.
@@ -95,7 +96,7 @@ def read_review(path: Path, ids: Iterable[str]) -> Review:
         choice = (row.get("choice") or "").strip()
         if choice == "unsure":
             continue
-        label = _label(row, choice, path)
+        label = _label(row, choice, path, classes)
         if found.setdefault(row["id"], label) != label:
             raise RecordError(f"{path} has two labels for {row['id'][:80]!r}: {found[row['id']]!r} and {label!r}.")
     check_review(dict.fromkeys(row["id"] for row in rows), ids, str(path))
@@ -107,8 +108,18 @@ def read_unsure(path: Path) -> set[str]:
     return {row["id"] for row in read_decision_table(path) if (row.get("choice") or "").strip() == "unsure"}
 
 
-def _label(row: Mapping[str, str], choice: str, path: Path) -> str | None:
-    label = row["label"].strip() or None
+def class_named(text: str, classes: Collection[str]) -> str | None:
+    """Return the class that a cell of a table names, with or without its outer spaces; None if the cell is empty."""
+    if text in classes:
+        return text
+    word = text.strip()
+    if not word or word in classes:
+        return word or None
+    return next((name for name in classes if name.strip() == word), word)
+
+
+def _label(row: Mapping[str, str], choice: str, path: Path, classes: Collection[str]) -> str | None:
+    label = class_named(row["label"], classes)
     if choice and choice not in CHOICES:
         raise RecordError(f"{path} has the choice {choice[:80]!r}. Allowed are {', '.join(CHOICES)}.")
     if choice in WITHOUT_LABEL and label is not None:
@@ -118,14 +129,14 @@ def _label(row: Mapping[str, str], choice: str, path: Path) -> str | None:
     return label
 
 
-def read_reviews(paths: Sequence[Path], ids: Iterable[str]) -> MergedReview:
-    """Read the decisions of several people, one file each, and merge them.
+def read_reviews(paths: Sequence[Path], ids: Iterable[str], classes: Collection[str] = ()) -> MergedReview:
+    """Read the decisions of several people, one file each, and merge them; for the arguments see `read_review`.
 
     Raises:
         RecordError: See `read_review`.
     """
     known = set(ids)
-    return merge_reviews([read_review(path, known) for path in paths], set().union(*map(read_unsure, paths)))
+    return merge_reviews([read_review(path, known, classes) for path in paths], set().union(*map(read_unsure, paths)))
 
 
 def merge_reviews(reviews: Sequence[Review], unsure: Collection[str] = ()) -> MergedReview:
