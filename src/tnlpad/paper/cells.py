@@ -28,17 +28,17 @@ class Row(NamedTuple):
 TABLES = {
     "simulated": "Test accuracy under simulated noise",
     "real_world": "Test accuracy under real-world noise",
-    "semi_supervised": "Combined with semi-supervised methods",
+    "semi_supervised": "Test accuracy combined with semi-supervised methods",
     "high_noise": "Test accuracy under heavy noise",
     "networks": "Test accuracy with other networks",
-    "ablation": "What each part of the method contributes",
+    "ablation": "Test accuracy with parts of the method",
 }
 SMOKE = "smoke"
 SMOKE_TITLE = "Everything once, on digits"
 FIGURES = {
     "beta": "The strengths β1 and β2 over the epochs",
     "c2_noise": "Test accuracy by c2 and noise rate",
-    "beta2_families": "Families of β2, and what they achieve",
+    "beta2_families": "Test accuracy under families of β2",
     "tsne": "Test features during training",
     "parameter_space": "Paths of w, σ and γ",
     "memorisation": "Wrong labels memorised over the epochs",

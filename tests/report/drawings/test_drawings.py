@@ -7,6 +7,7 @@ from matplotlib.text import Text
 from tests.report.drawings.test_tsne import extras as tsne_extras
 from tnlpad.paper.cells import FIGURES, curves, smoke_curves
 from tnlpad.report.drawings import DRAWINGS
+from tnlpad.report.selection import TITLE
 from tnlpad.report.style import inline_svg, save_figure
 
 NORMS = dict.fromkeys(("gradient", "sigma", "gamma", "drift", "averaged_gradient"), (1.0, 0.5, 0.2))
@@ -28,7 +29,7 @@ def test_there_is_a_drawing_for_every_figure():
 @pytest.mark.parametrize("name", sorted(DRAWINGS))
 def test_it_says_what_it_shows_and_what_it_needs(name):
     drawing = DRAWINGS[name]
-    assert drawing.title
+    assert drawing.title == FIGURES.get(name, TITLE)  # one title, which says what was measured
     assert len(drawing.caption) > 100
     assert drawing.caption.endswith(".")
     assert drawing.needs.endswith(".")

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
+from tnlpad.paper.cells import FIGURES
 from tnlpad.records.archive import FinishedRecord
 from tnlpad.report.drawings import panels
 from tnlpad.report.style import BEST, FILL_HIGH, FILL_LOW, ON_FILL
@@ -156,7 +157,7 @@ def _describe(grids: Sequence[Grid]) -> str:
 
 
 DRAWING = panels.Drawing(
-    title="Best c2 for each noise rate",
+    title=FIGURES[NAME],
     caption=(
         "Test accuracy of σ in percent at the chosen epoch, mean over seeds, for values of c2 (rows) and noise rates "
         "(columns). Darker is better within a column. The red line joins the c2 with the highest noisy validation "
