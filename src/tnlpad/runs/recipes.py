@@ -143,27 +143,13 @@ DIVIDEMIX_RUNS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(CIFAR_DATASETS, _DIVIDEMIX_CIFAR),
     "digits": {"epochs": 30, "milestones": (23,)},
 }
+# Datasets that the authors of some methods did not use, and the one that each is treated as.
+SIMILAR = {"cifar10n": "cifar10", "cifar100n": "cifar100", "food101": "cifar100"}
 # The first epoch of Co-teaching+'s second phase; others: a fifth of the epochs.
-COTEACHING_PLUS_START = {
-    "mnist": 0,
-    "fashion_mnist": 5,
-    "cifar100": 5,
-    "cifar100n": 5,
-    "food101": 5,
-    "digits": 20,
-}
+COTEACHING_PLUS_START = {"mnist": 0, "fashion_mnist": 5, "cifar100": 5, "digits": 20}
 # λ of JoCoR, by `tnlpad tune` at 40 % symmetric noise in short runs (benchmarks/records/jocor_lambda-*.json), for all
-# kinds and rates of noise. Digits were tuned in the same way. CIFAR-N: as CIFAR; Food-101: as CIFAR-100.
-CO_LAMBDA = {
-    "mnist": 0.1,
-    "fashion_mnist": 0.3,
-    "cifar10": 0.3,
-    "cifar10n": 0.3,
-    "cifar100": 0.3,
-    "cifar100n": 0.3,
-    "food101": 0.3,
-    "digits": 0.5,
-}
+# kinds and rates of noise. Digits were tuned in the same way.
+CO_LAMBDA = {"mnist": 0.1, "fashion_mnist": 0.3, "cifar10": 0.3, "cifar100": 0.3, "digits": 0.5}
 
 
 def dataset_defaults(dataset: "str | DataShape", backbone: str | None = None, finetune: bool = False) -> dict[str, Any]:
@@ -295,7 +281,7 @@ def method_options(method: str, dataset: str, protocol: str, spec: "NoiseSpec", 
     from tnlpad.methods import METHODS
 
     options = dataclasses.asdict(METHODS[method].config())
-    heavy = (spec.noise_rate or 0.0) >= 0.8
+    heavy, similar = (spec.noise_rate or 0.0) >= 0.8, SIMILAR.get(dataset, dataset)
     if _decomposes(method):
         options["c2"] = C2.get(dataset, OWN_C2)
         if protocol == "authors":
@@ -305,11 +291,11 @@ def method_options(method: str, dataset: str, protocol: str, spec: "NoiseSpec", 
     elif method in DIVIDEMIX:
         options |= _dividemix_options(dataset, spec)
     elif method == "coteaching_plus":
-        options["init_epoch"] = COTEACHING_PLUS_START.get(dataset, epochs // 5)
+        options["init_epoch"] = COTEACHING_PLUS_START.get(similar, epochs // 5)
     elif method == "jocor":
-        options["co_lambda"] = CO_LAMBDA.get(dataset, options["co_lambda"])
+        options["co_lambda"] = CO_LAMBDA.get(similar, options["co_lambda"])
     elif method == "adacorr":
-        options["start_epoch"] = start = _adacorr_start(dataset, heavy or spec.kind == "asymmetric", heavy, epochs)
+        options["start_epoch"] = start = _adacorr_start(similar, heavy or spec.kind == "asymmetric", heavy, epochs)
         options["update_epoch"] = start + (5 if dataset in GRAY_DATASETS else max(1, epochs // 20))
     elif method == "sigua" and dataset in GRAY_DATASETS and spec.kind == "pairflip":
         options |= {"sigua_scale": 0.001, "sigua_rate": 0.7}
@@ -341,7 +327,7 @@ def _dividemix_options(dataset: str, spec: "NoiseSpec") -> dict[str, Any]:
 def _adacorr_start(dataset: str, memorised_early: bool, heavy: bool, epochs: int) -> int:
     if dataset in GRAY_DATASETS:
         return 5 if memorised_early else 10
-    if dataset.startswith("cifar100") or dataset == "food101":
+    if dataset == "cifar100":
         return 30 if heavy else 25
     return epochs // (5 if memorised_early else 4)
 
