@@ -204,16 +204,10 @@ class _Writer:
 
     def write(self, number: int, places: range) -> PreparedPart | None:
         """Write a part, and return it; None if an image of it cannot be read."""
-        try:
-            return self._write(number, places)
-        except _Incomplete:
-            return None
-
-    def _write(self, number: int, places: range) -> PreparedPart:
-        index, digest, size = np.zeros(len(places), INDEX), hashlib.sha256(), 0
+        path, index, digest, size = self._path(number), np.zeros(len(places), INDEX), hashlib.sha256(), 0
         before = len(self.unreadable)
         images = in_threads(self._resized, places, TASK, self.reporter, before=places.start, total=self.total)
-        with replacing(self._path(number)) as file:
+        with suppress(_Incomplete), replacing(path) as file:
             for row, image in zip(index, images, strict=True):
                 if isinstance(image, str):
                     self.unreadable.append(image)
@@ -226,9 +220,10 @@ class _Writer:
                 raise _Incomplete
             size += file.write(index.tobytes())
             digest.update(index.tobytes())
-            self.begun.digests[self._path(number).name] = digest.hexdigest()
+            self.begun.digests[path.name] = digest.hexdigest()
             self.begun.save()
-        return PreparedPart(file=self._path(number).name, images=len(index), bytes=size, sha256=digest.hexdigest())
+            return PreparedPart(file=path.name, images=len(index), bytes=size, sha256=digest.hexdigest())
+        return None
 
     def _resized(self, place: int) -> Resized | str:
         """Return the pixels of an image with a digest of its file, or why it cannot be read."""
