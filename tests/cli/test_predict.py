@@ -212,7 +212,8 @@ def test_a_file_that_cannot_be_written_is_named(run, tmp_path):
 def test_columns_without_names_are_taken_in_their_order_with_a_note(tmp_path):
     rows = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
     labels = (rows[:, 0] > 0).astype(int)
-    (tmp_path / "named.csv").write_text("a,b,label\n" + "".join(f"{a},{b},{y}\n" for (a, b), y in zip(rows, labels)))
+    lines = [f"{a},{b},{label}" for (a, b), label in zip(rows, labels, strict=True)]
+    (tmp_path / "named.csv").write_text("\n".join(["a,b,label", *lines]))
     np.savez(tmp_path / "unnamed.npz", features=rows, labels=labels)
     notes = []
     for one, other in (("named.csv", "unnamed.npz"), ("unnamed.npz", "named.csv"), ("named.csv", "named.csv")):
@@ -221,3 +222,23 @@ def test_columns_without_names_are_taken_in_their_order_with_a_note(tmp_path):
         assert result.exit_code == 0, result.output
         notes.append("taken in their order" in result.stderr)
     assert notes == [True, True, False]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+def test_ids_are_those_of_the_column_that_the_run_was_trained_with(tmp_path, suffix):
+    rows, name = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32), f"data{suffix}"
+
+    def write(path, **more):
+        columns = {"features": rows} if suffix == ".npz" else {"a": rows[:, 0], "b": rows[:, 1]}
+        columns |= {"label": np.arange(40) % 2} | more
+        if suffix == ".npz":
+            np.savez(path, **columns)
+        else:
+            lines = [",".join(map(str, line)) for line in zip(*columns.values(), strict=True)]
+            path.write_text("\n".join([",".join(columns), *lines]))
+        return path
+
+    keys = np.array([f"k{row}" for row in range(40)])
+    run = trained(write(tmp_path / name, key=keys), tmp_path / "runs", 1, "--id", "key")
+    assert list(predicted(run, tmp_path / name)) == keys.tolist()
+    assert list(predicted(run, write(tmp_path / f"other{suffix}"))) == [str(row) for row in range(40)]

@@ -85,8 +85,11 @@ def predict(
         shipped = load_shipped(folder)
         if (classes := len(shipped.class_names)) < (top or 1):
             fail(f"--top {top}: the run has {classes} classes. Give a number from 1 to {classes}.", code=2)
-        ignored = label if label is not None else (read_data_file(folder.path) or {}).get("label_column")
-        inputs, left_out = _inputs(data, images, ignored, shipped, root, cache_folder(cache), quiet)
+        about = read_data_file(folder.path) or {}
+        ignored = label if label is not None else about.get("label_column")
+        inputs, left_out = _inputs(
+            data, images, ignored, about.get("id_column"), shipped, root, cache_folder(cache), quiet
+        )
         with progress_reporter(quiet, samples=True) as reporter:
             found = list(predictions(shipped, inputs, reporter, top=top or 1))
     except (RecordError, DataError, ValueError) as error:
@@ -139,6 +142,7 @@ def _inputs(
     data: str,
     images: Path | None,
     label: str | None,
+    id: str | None,
     shipped: "Shipped",
     root: Path | None,
     cache: Path,
@@ -153,7 +157,7 @@ def _inputs(
         return inputs_of_catalogue(CATALOGUE[data].images_of or data, shipped, root), ()
     with progress_reporter(quiet) as reporter:
         own = open_dataset(
-            data, images=images, label=label, labelled=False, reporter=reporter, **reading_options(shipped)
+            data, images=images, label=label, id=id, labelled=False, reporter=reporter, **reading_options(shipped)
         )
     for note in own.notes:
         say(f"Note: {printable(note)}", quiet)

@@ -226,7 +226,7 @@ def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Pat
 
 
 def _ids(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) -> list[str]:
-    if options.id is not None:
+    if options.id is not None and (options.labelled or array_key(arrays, (re.escape(options.id),)) is not None):
         return given_ids(_named(arrays, options.id, "--id", pieces, path), path)
     if None in pieces:
         given = _column(arrays, IDS, len(pieces[None].content), path)

@@ -88,6 +88,14 @@ def label_column(given: str | None, columns: Iterable[str], where: Path, *, labe
     return found
 
 
+def id_column(given: str | None, columns: Iterable[str], where: Path, *, labelled: bool = True) -> str | None:
+    """Return the given column of ids. If there is none, raise DataError unless unlabelled."""
+    names = list(columns)
+    if given is None or (not labelled and _column_named(given, names) is None):
+        return None
+    return named_column(given, "--id", names, where)
+
+
 def named_column(given: str, option: str, columns: Iterable[str], where: Path) -> str:
     """Return the column that an option names; raise DataError if there is none."""
     names = list(columns)

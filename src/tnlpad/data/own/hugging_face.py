@@ -28,6 +28,7 @@ from tnlpad.data.own.columns import (
     PATH_COLUMNS,
     SPLIT_COLUMNS,
     find_column,
+    id_column,
     label_column,
     listed,
     named_column,
@@ -154,7 +155,7 @@ def listing_of_tables(
             class_names=names,
         )
     group = named_column(options.group, "--group", others, where) if options.group and labelled else None
-    given = named_column(options.id, "--id", others, where) if options.id is not None else None
+    given = id_column(options.id, others, where, labelled=labelled)
     free = [name for name in others if name not in (label, group)]
     sample, split = (
         find_column(known, [each for each in free if each != given]) for known in (ID_COLUMNS, SPLIT_COLUMNS)

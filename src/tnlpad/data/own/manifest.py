@@ -28,6 +28,7 @@ from tnlpad.data.own.columns import (
     SPLIT_COLUMNS,
     Table,
     find_column,
+    id_column,
     label_column,
     listed,
     named_column,
@@ -92,7 +93,7 @@ def roles_of(table: Table, where: Path, options: ReadOptions = ReadOptions()) ->
     """Find the columns that are not features."""
     label = label_column(options.label, table, where, labelled=options.labelled)
     group = named_column(options.group, "--group", table, where) if options.group and options.labelled else None
-    given = named_column(options.id, "--id", table, where) if options.id is not None else None
+    given = id_column(options.id, table, where, labelled=options.labelled)
     taken = {label, group, given, *options.columns}
     free = [name for name in table if name not in taken]
     path, usual, split = (find_column(known, free) for known in (PATH_COLUMNS, ID_COLUMNS, SPLIT_COLUMNS))
