@@ -110,6 +110,17 @@ def test_a_parquet_file_keeps_types_and_unusable_rows(tmp_path):
     assert table["original_label"].dropna().isin(test_rows.CLASSES).all()
 
 
+def test_a_parquet_file_with_views_is_cleaned(tmp_path):
+    """Polars writes texts as views, of which pyarrow cannot select rows."""
+    labels = ["a", "b"] * 20
+    table = pa.table({"x": np.arange(40) % 7, "label": pa.array(labels).cast(pa.string_view())})
+    pq.write_table(table, tmp_path / "data.parquet")
+    run = trained(tmp_path / "data.parquet", tmp_path / "runs")
+    (tmp_path / "review.csv").write_text("id,label\n1,a\n3,\n")
+    document("clean", run, "--out", tmp_path / "out.parquet", "--confidence", 1, "--review", tmp_path / "review.csv")
+    assert pq.read_table(tmp_path / "out.parquet")["label"].to_pylist() == ["a", "a", "a", *labels[4:]]
+
+
 def test_json_records_keep_their_fields(tmp_path):
     data, _ = test_rows.jsonl(tmp_path)
     lines = [line for line in data.read_text().splitlines() if line]

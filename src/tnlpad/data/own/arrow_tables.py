@@ -37,7 +37,29 @@ def parquet_table(path: Path) -> Any:
 def parquet_content(path: Path) -> Any:
     """Read a Parquet file, after `require_rows_fit`, as an Arrow table."""
     with readable_as("Parquet", path):
-        return validated(parquet_file(path).read(), path)
+        return validated(_without_views(parquet_file(path).read()), path)
+
+
+def _without_views(table: Any) -> Any:
+    """Return the table with texts and bytes of plain types: pyarrow cannot select rows of views, which others write."""
+    import pyarrow as pa
+
+    fields = [field.with_type(_plain(field.type)) for field in table.schema]
+    schema = pa.schema(fields, metadata=table.schema.metadata)
+    return table if schema.equals(table.schema) else table.cast(schema)
+
+
+def _plain(kind: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    return kind
 
 
 def require_rows_fit(paths: Sequence[Path], where: Path) -> None:
