@@ -272,3 +272,17 @@ def test_to_predict_on_a_table_its_columns_and_their_kinds_are_given(tmp_path):
 def test_a_table_without_anything_to_train_on(tmp_path):
     with pytest.raises(DataError, match=r"no column to train on: .* it has id, when, label\. .*--text"):
         read_manifest(csv(tmp_path / "x.csv", "id,when,label", "1,2024-01-01,x"))
+
+
+def test_a_path_that_is_none_may_mean_another_thing(tmp_path):
+    texts = [f"doc{row}.txt,{text.replace(',', '')},{row % 2}" for row, text in enumerate(TEXTS)]
+    with pytest.raises(DataError, match=r"none of its 6 paths can be used; .* To train on the texts .*--text text"):
+        read_manifest(csv(tmp_path / "x.csv", "filename,text,label", *texts))
+    numbers = read_manifest(
+        csv(tmp_path / "y.csv", "file,a,label", *(f"doc{row}.txt,{row},{row % 2}" for row in range(6)))
+    )
+    assert (numbers.pictures, numbers.ids[0], numbers.notes) == (None, "doc0.txt", ())
+    with pytest.raises(
+        DataError, match=r"'nose' is not a split\. .* the column 'Part' holds something else, rename it"
+    ):
+        read_manifest(csv(tmp_path / "z.csv", "a,label,Part", "1,2,nose"))

@@ -97,9 +97,9 @@ def text_column(table: Table, kinds: dict[str, ColumnKind], given: str | None, w
     """Return the given text column, or the one found by its name or content; None if there is none."""
     if given is not None:
         return given
-    words: list[str] = [name for name, kind in kinds.items() if kind in ("text", "different")]
-    if (found := find_column(TEXT_COLUMNS, words)) is not None:
+    if (found := text_column_named(kinds)) is not None:
         return found
+    words = _words(kinds)
     if any(kind in ("number", "embedding") for kind in kinds.values()):
         return None
     if (found := find_column(OTHER_TEXT_COLUMNS, words)) is not None:
@@ -108,12 +108,22 @@ def text_column(table: Table, kinds: dict[str, ColumnKind], given: str | None, w
     if len(free) > 1:
         raise DataError(
             f"{where} has {len(free)} columns of free text: {quoted(free)}. Name the one to train on, such as "
-            f"{_how_to_name(free[0])}."
+            f"{how_to_name(free[0])}."
         )
     return free[0] if free and "category" not in kinds.values() else None
 
 
-def _how_to_name(column: str) -> str:
+def text_column_named(kinds: dict[str, ColumnKind]) -> str | None:
+    """Return the column of words whose name says that it is the text; None if there is none."""
+    return find_column(TEXT_COLUMNS, _words(kinds))
+
+
+def _words(kinds: dict[str, ColumnKind]) -> list[str]:
+    return [name for name, kind in kinds.items() if kind in ("text", "different")]
+
+
+def how_to_name(column: str) -> str:
+    """Return the option that names the text column."""
     return f"--text {shlex.quote(column[:80])} (text= in Python)"
 
 
@@ -350,7 +360,7 @@ def _unused_notes(table: Table, kinds: dict[str, ColumnKind]) -> Iterator[str]:
         yield f"columns with row numbers or other labels are not trained on: {quoted(others)}."
     for kind, note in UNUSED_NOTES.items():
         if names := [name for name, each in kinds.items() if each == kind]:
-            way_in = f" To train on it instead: {_how_to_name(names[0])}." if kind == "text" else ""
+            way_in = f" To train on it instead: {how_to_name(names[0])}." if kind == "text" else ""
             yield note.format(quoted(names)) + way_in
 
 

@@ -262,11 +262,12 @@ def _taken(values: Any, rows: Index) -> Any:
     return values.take(rows) if isinstance(values, ImageFacts) else tuple(values[row] for row in rows.tolist())
 
 
-def part_named(text: Any, where: Path | str) -> Part:
-    """Return the part that a word such as `val` names; an empty word means training."""
+def part_named(text: Any, where: Path | str, column: str | None = None) -> Part:
+    """Return the part that a word such as `val` names; an empty word means training. Messages name its column."""
     word = "" if text is None else str(text).strip().lower()
     if word and word not in PARTS:
-        raise DataError(f"{where}: {str(text)[:80]!r} is not a split. Write train, validation or test.")
+        others = f" If the column {column[:80]!r} holds something else, rename it." if column is not None else ""
+        raise DataError(f"{where}: {str(text)[:80]!r} is not a split. Write train, validation or test.{others}")
     return PARTS[word] if word else "train"
 
 

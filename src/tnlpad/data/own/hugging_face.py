@@ -202,7 +202,7 @@ def picture_column(schema: Any, label: str | None, where: Path) -> str | None:
 
 def _by_part(table: Any, split: str, where: Path) -> tuple[Pieces, list[int]]:
     """Split the rows by a column that names the parts; return their row numbers as well, part by part."""
-    parts = [part_named(value, where) for value in values_of(table, split, where)]
+    parts = [part_named(value, where, split) for value in values_of(table, split, where)]
     rows = {part: [row for row, each in enumerate(parts) if each == part] for part in sorted(set(parts))}
     return {part: table.take(found) for part, found in rows.items()}, [row for found in rows.values() for row in found]
 

@@ -16,8 +16,10 @@ from tnlpad.data.own.column_kinds import (
     IMAGE_FACTS,
     Content,
     content_of,
+    how_to_name,
     kinds_of,
     text_column,
+    text_column_named,
     text_notes,
     texts_of,
     wanted_content,
@@ -144,7 +146,7 @@ def listing_of(
         given = table[roles.label] if roles.label is not None and labelled else [None] * rows
         labels = [label_as_given(value, where) for value in given]
     if parts is None and roles.split is not None and labelled:
-        parts = [part_named(value, where) for value in table[roles.split]]
+        parts = [part_named(value, where, roles.split) for value in table[roles.split]]
     if ids is None or roles.id is not None or roles.path is not None:
         ids = ids_of(table, roles, where, must_differ=labelled)
     groups = groups_of(table[roles.group]) if roles.group is not None else None
@@ -191,7 +193,7 @@ def _list_content(
     if roles.path is not None and given is None:
         numbers = [name for name, kind in kinds.items() if kind in ("number", "embedding")]
         if not [name for name in numbers if name.strip().lower() not in IMAGE_FACTS]:
-            return _list_images(table[roles.path], samples, folder, where)
+            return _list_images(table[roles.path], samples, folder, where, text_column_named(kinds))
     else:
         text = text_column(free, kinds, given, where)
         if text is not None:
@@ -208,13 +210,13 @@ def _list_content(
             f"{listed(table)}. {way_out}"
         )
     listing = _with_content(samples, content)
-    if roles.path is None:
+    pictures = _pictures(table[roles.path], folder) if roles.path is not None else []
+    if not any(pictures):
         return listing
     note = (
         f"the columns beside {roles.path!r} are trained on, and the pictures are shown. To train on the pictures, "
         "exclude the columns of numbers with --ignore (ignore= in Python)."
     )
-    pictures = _pictures(table[roles.path], folder)
     return replace(listing, pictures=pictures, notes=(note, *listing.notes))
 
 
@@ -232,7 +234,8 @@ def _row_count(table: Table) -> int:
     return len(next(iter(table.values()), ()))
 
 
-def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: Path) -> Listing:
+def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: Path, text: str | None) -> Listing:
+    """List images by their paths; `text` is a column of texts, which the user may have meant instead."""
     boundary = Boundary(folder)
     if not os.path.isdir(boundary.folder):
         raise DataError(f"{folder} is not a folder. Name the one that the paths of {where} are relative to.")
@@ -247,10 +250,11 @@ def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: P
             kept.append(row)
     if not any(map(os.path.exists, files)):
         first = f"{files[0][:200]} does not exist" if files else f"{problems[0].id[:200]} {problems[0].reason}"
+        others = f" To train on the texts instead: {how_to_name(text)}." if text is not None else ""
         slashes = " Write / between folders." if files and "\\" in files[0] else ""
         raise DataError(
             f"{where}: none of its {len(paths):,} paths can be used; {first}. Paths are relative to the folder of the "
-            f"table, or to the one given with --images.{slashes}"
+            f"table, or to the one given with --images.{slashes}{others}"
         )
     parts, groups = samples.parts, samples.groups
     return Listing(
