@@ -16,6 +16,7 @@ from tests.synthetic_runs import write_run
 from tnlpad.cli import app
 from tnlpad.cli.plan_text import what_is_left
 from tnlpad.grid.estimate import seconds_left
+from tnlpad.grid.mps import AtOnce, kind_of
 from tnlpad.grid.reproduce import PlannedStatus, experiments, plan, select
 from tnlpad.paper_figures.tsne import Shown
 from tnlpad.records.archive import archive, write_archived
@@ -79,10 +80,26 @@ def test_runs_that_shared_a_gpu_took_a_part_of_it_each(out):
     assert "4 at once" in result.stdout
 
 
+def test_runs_of_each_kind_shared_a_gpu_with_as_many_as_begin_at_once(out, monkeypatch):
+    first = plan(select(experiments("smoke"), only=["digits/symmetric-0.2"]), seeds=[1], device="cuda")[0]
+    folder = write_run(out, first.experiment, 1, epochs=40, settings={"precision": "bfloat16", "compiled": True})
+    folder.summary_file.write_text(json.dumps({**folder.summary(), "seconds": {"epochs": 14400}}))
+    kind = kind_of(first.config.to_json())
+    other = ("another", *kind[1:])
+    monkeypatch.setattr(
+        "tnlpad.grid.mps.runs_at_once",
+        lambda configs, device: {kind: AtOnce(start=2, most=2), other: AtOnce(start=8, most=8)},
+    )
+    text = reproduce(*PART, "--seeds", 1, "--dry-run", "--device", "cuda", "--out", out).stdout
+    assert "2 runs are left, about 4.0 GPU hours" in text  # two runs of four hours, two at once
+    assert "assuming they were run as many at once" in " ".join(text.split())
+
+
 def test_as_many_runs_share_a_gpu_as_fill_it_unless_one_says(out, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "tnlpad.grid.mps.runs_at_once", lambda configs, device: asked.append((device, list(configs))) or (7, 9)
+        "tnlpad.grid.mps.runs_at_once",
+        lambda configs, device: asked.append((device, list(configs))) or {"kind": AtOnce(start=7, most=9)},
     )
     words = ["simulated", "--only", "cifar10/symmetric-0.4", "--dry-run", "--out", out]
     seven = reproduce(*words, "--device", "cuda").stdout
@@ -515,7 +532,7 @@ def left(*seconds, jobs=2, on_gpu=False):
         )
         for each in seconds
     ]
-    return what_is_left(runs, SimpleNamespace(on_gpu=on_gpu, on_ray=False, jobs=jobs, out=Path("runs")))
+    return what_is_left(runs, SimpleNamespace(on_gpu=on_gpu, on_ray=False, jobs=jobs, at_once=None, out=Path("runs")))
 
 
 def test_runs_at_once_take_as_long_as_the_longest_of_them():

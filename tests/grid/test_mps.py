@@ -4,13 +4,14 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.time_limit import time_limit
 from tnlpad.grid import mps as packing
-from tnlpad.grid.mps import PROCESSORS_SHARE, mps, runs_at_once, share_of
+from tnlpad.grid.mps import PROCESSORS_SHARE, AtOnce, kind_of, mps, runs_at_once, share_environment, share_of
 from tnlpad.runs.config import configure
 
 PLACES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
@@ -65,30 +66,54 @@ def test_a_daemon_of_our_own_for_the_length_of_the_block(notes, tmp_path):
     assert not folder.exists()
 
 
-def inherited_share(**options):
-    """The share of the GPU's processors that a process within the block gets."""
-    with mps("cuda", say=lambda line: None, **options):
-        environment = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
-    lines = [line.partition("=")[2] for line in environment.splitlines() if line.startswith(f"{PROCESSORS_SHARE}=")]
-    return lines[0] if lines else None
-
-
-def test_every_process_gets_a_share_of_the_processors(notes, tmp_path, monkeypatch):
-    monkeypatch.delenv(PROCESSORS_SHARE, raising=False)
-    assert inherited_share() is None
-    assert inherited_share(share=30) == "30"
-    assert PROCESSORS_SHARE not in os.environ
+def test_whether_processes_share_the_gpu_is_known(notes, tmp_path, monkeypatch):
+    with mps("cuda", say=print) as shared:
+        assert shared
     (tmp_path / "default" / "daemon").touch()  # runs already
-    assert inherited_share(share=30) == "30"
-    monkeypatch.setenv(PROCESSORS_SHARE, "100")  # the user's
-    assert inherited_share(share=30) == "100"
-    assert os.environ[PROCESSORS_SHARE] == "100"
-
-
-def test_without_mps_no_share_is_set(notes, monkeypatch):
-    monkeypatch.delenv(PROCESSORS_SHARE, raising=False)
+    with mps("cuda", say=print) as shared:
+        assert shared
+    (tmp_path / "default" / "daemon").unlink()
     monkeypatch.setenv("BROKEN", "not permitted")
-    assert inherited_share(share=30) is None
+    with mps("cuda", say=print) as shared:
+        assert not shared
+    with mps("cpu", say=print) as shared:
+        assert not shared
+
+
+def test_runs_get_a_share_unless_the_user_has_set_it(monkeypatch):
+    monkeypatch.delenv(PROCESSORS_SHARE, raising=False)
+    assert share_environment(9) == {PROCESSORS_SHARE: "30"}
+    monkeypatch.setenv(PROCESSORS_SHARE, "100")
+    assert share_environment(9) == {}
+
+
+@pytest.mark.parametrize(
+    ("visible", "inherited"), [("2", "0"), ("3,1", "0,1"), ("GPU-5,GPU-6", "GPU-5,GPU-6"), ("", ""), (None, None)]
+)
+def test_a_daemon_that_was_given_some_gpus_numbers_them_anew(notes, monkeypatch, visible, inherited):
+    """The daemon applies its own CUDA_VISIBLE_DEVICES, and clients number what it shows: 2 would be no device."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with mps("cuda", say=print):
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == inherited
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
+
+
+def test_a_daemon_of_someone_else_keeps_the_numbers_of_gpus(notes, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    (tmp_path / "default" / "daemon").touch()
+    with mps("cuda", say=print):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "2"
+
+
+def test_a_daemon_that_does_not_stop_holds_nothing_up(notes, monkeypatch):
+    monkeypatch.setattr(packing, "STOP_AT_END", "sleep 5")
+    monkeypatch.setattr(packing, "COMMAND_TIMEOUT_SECONDS", 0.2)
+    began = time.monotonic()
+    with packing._stopped_at_end(Path("/nowhere"), {}):
+        pass
+    assert time.monotonic() - began < 4
 
 
 def test_shares_overlap_and_small_ones_are_not_given():
@@ -174,25 +199,45 @@ def machine(monkeypatch):
     return has
 
 
+def found(configs, device="cuda"):
+    """Start and most by dataset."""
+    return {kind[0]: (each.start, each.most) for kind, each in runs_at_once(configs, device).items()}
+
+
 @pytest.mark.parametrize(
-    ("gpu", "datasets", "expected"),
+    ("gpu", "expected"),
     [
-        ({"free": {"0": 139}}, ["mnist"], (20, 20)),
-        ({"free": {"0": 139}}, ["cifar10"], (9, 20)),
-        ({"free": {"0": 139}}, ["mnist", "cifar10"], (9, 20)),  # the largest network decides
-        ({"free": {"0": 139}, "cores": 4}, ["mnist"], (5, 5)),
-        ({"free": {"0": 24}}, ["cifar10"], (4, 4)),
-        ({"free": {"0": 23.5}}, ["cifar10"], (3, 3)),
-        ({"free": {"0": 24}}, ["mnist", "cifar10"], (4, 4)),
-        ({"free": {"0": 139}}, ["food101"], (5, 5)),
-        ({"free": {"0": 3}}, ["cifar10"], (1, 1)),
-        ({"free": {"0": 139}, "mps": False}, ["mnist"], (1, 1)),
-        ({"free": None}, ["mnist"], (1, 1)),
+        ({"free": {"0": 139}}, {"mnist": (20, 20)}),
+        ({"free": {"0": 139}}, {"cifar10": (9, 20), "cifar100": (6, 20), "fashion_mnist": (12, 20)}),
+        ({"free": {"0": 139}}, {"mnist": (20, 20), "cifar10": (9, 20)}),
+        ({"free": {"0": 139}, "cores": 4}, {"mnist": (5, 5)}),
+        ({"free": {"0": 24}}, {"cifar10": (4, 4)}),
+        ({"free": {"0": 23.5}}, {"cifar10": (3, 3)}),
+        ({"free": {"0": 24}}, {"mnist": (12, 12), "cifar10": (4, 4)}),
+        ({"free": {"0": 139}}, {"food101": (5, 5)}),
+        ({"free": {"0": 3}}, {"cifar10": (1, 1)}),
+        ({"free": {"0": 139}, "mps": False}, {"mnist": (1, 1)}),
+        ({"free": None}, {"mnist": (1, 1)}),
     ],
 )
-def test_as_many_as_fill_the_gpu_and_fit(machine, gpu, datasets, expected):
+def test_as_many_of_each_kind_as_fill_the_gpu_and_fit(machine, gpu, expected):
     machine(**gpu)
-    assert runs_at_once(configs(*datasets), "cuda") == expected
+    assert found(configs(*expected)) == expected
+
+
+def test_kinds_are_networks_on_a_dataset(machine):
+    machine(free={"0": 139})
+    other = configure("cifar10", noise="symmetric:0.2", method="coteaching", seed=9)
+    first = configs("cifar10", seeds=1)[0]
+    assert len(runs_at_once([first, other], "cuda")) == 1
+    vgg = configure("cifar10", noise="symmetric:0.4", network="vgg19")
+    assert runs_at_once([first, vgg], "cuda")[kind_of(vgg.to_json())] == AtOnce(start=2, most=2)
+
+
+def test_own_data_begin_with_the_number_of_a_network_that_was_not_measured(machine):
+    machine(free={"0": 139})
+    own = [replace(each, dataset="own") for each in configs("digits", "cifar10")]
+    assert [each.start for each in runs_at_once(own, "cuda").values()] == [20, 9]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +249,7 @@ def test_the_memory_is_that_of_the_gpu_of_the_runs(machine, monkeypatch, device,
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert runs_at_once(configs("cifar10"), device) == (expected, expected)
+    assert found(configs("cifar10"), device) == {"cifar10": (expected, expected)}
 
 
 @pytest.mark.parametrize("said", ["[N/A]\n", "", subprocess.CalledProcessError(9, "nvidia-smi")])
@@ -217,10 +262,10 @@ def test_a_gpu_that_does_not_say_what_is_free_is_not_shared(machine, monkeypatch
 
     machine(free={"0": 139})
     monkeypatch.setattr(packing.subprocess, "run", answer)
-    assert runs_at_once(configs("mnist"), "cuda") == (1, 1)
+    assert found(configs("mnist")) == {"mnist": (1, 1)}
 
 
 def test_never_more_than_there_are(machine):
     machine(free={"0": 139})
-    assert runs_at_once(configs("mnist", seeds=3), "cuda") == (3, 3)
-    assert runs_at_once([], "cuda") == (1, 1)
+    assert found(configs("mnist", seeds=3)) == {"mnist": (3, 3)}
+    assert found([]) == {}

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,7 @@ from tnlpad.cli.options import Executor, Where
 from tnlpad.cli.output import say
 
 if TYPE_CHECKING:
-    from tnlpad.grid.filling import Filling
-    from tnlpad.grid.grid import Ended, Job
+    from tnlpad.grid.grid import Ended
     from tnlpad.grid.grid import Executor as GridExecutor
     from tnlpad.grid.own_data import OwnData
     from tnlpad.runs.config import RunConfig
@@ -46,8 +45,8 @@ def filling_gpu(where: Where, jobs: int | None, configs: "Sequence[RunConfig]") 
 
     if jobs is not None or not where.on_gpu or where.on_ray:
         return where
-    start, most = runs_at_once(configs, where.device)
-    return replace(where, jobs=start, most_jobs=most)
+    at_once = runs_at_once(configs, where.device)
+    return replace(where, jobs=max((each.start for each in at_once.values()), default=1), at_once=at_once)
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def running(
     """
     from tnlpad.grid.grid import run_grid
 
-    with _executor(where, one_here) as execute:
+    with _executor(configs, where, one_here) as execute:
         ends = run_grid(
             configs,
             where.out,
@@ -86,10 +85,11 @@ def running(
 
 
 @contextmanager
-def _executor(where: Where, one_here: bool) -> "Iterator[GridExecutor]":
+def _executor(configs: "Sequence[RunConfig]", where: Where, one_here: bool) -> "Iterator[GridExecutor]":
     from tnlpad.grid.executors import execute
+    from tnlpad.grid.filling import Filling
     from tnlpad.grid.grid import job_folder, moved
-    from tnlpad.grid.mps import mps, share_of
+    from tnlpad.grid.mps import AtOnce, kind_of, mps
     from tnlpad.grid.ray import SendBack, execute_on_ray
 
     if where.on_ray:
@@ -101,18 +101,12 @@ def _executor(where: Where, one_here: bool) -> "Iterator[GridExecutor]":
                 send_back=SendBack(folder=job_folder, moved=moved) if where.send_back else None,
             )
         return
-    shared = where.jobs > 1 and where.on_gpu
+    fixed = AtOnce(start=where.jobs, most=where.jobs, least=where.jobs)
+    at_once = where.at_once or {kind_of(config.to_json()): fixed for config in configs}
+    workers = max((each.most for each in at_once.values()), default=1)
+    if not where.on_gpu or workers == 1:
+        yield partial(execute, workers=0 if one_here and workers == 1 else workers)
+        return
     tell = partial(say, quiet=where.quiet)
-    with mps(where.device, say=tell, share=share_of(where.jobs)) if shared else nullcontext():
-        allowed = _filling(where) if shared and where.most_jobs > where.jobs else None
-        yield partial(execute, workers=0 if one_here and where.jobs == 1 else where.jobs, allowed=allowed)
-
-
-def _filling(where: Where) -> "Filling[Job]":
-    """Return what finds the number of runs that share a GPU, from the epochs that they record."""
-    from tnlpad.grid.filling import Filling
-    from tnlpad.grid.grid import progress_of
-
-    return Filling(
-        start=where.jobs, most=where.most_jobs, progress=progress_of, say=lambda message: say(message, where.quiet)
-    )
+    with mps(where.device, say=tell) as shares:
+        yield partial(execute, workers=workers, admit=Filling(at_once, shares=shares, say=tell))

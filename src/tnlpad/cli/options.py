@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tnlpad.cli.output import exit_codes, fail
 from tnlpad.errors import as_utf8
+
+if TYPE_CHECKING:
+    from tnlpad.grid.mps import AtOnce, Kind
 
 # Options under a heading of their own in the help.
 data_option = partial(typer.Option, rich_help_panel="Data")
@@ -220,7 +223,9 @@ class Where:
     root: Path | None
     device: str
     quiet: bool
-    most_jobs: int = 1  # if more than `jobs`: as many as fit, to be tried while they run
+    at_once: "Mapping[Kind, AtOnce] | None" = (
+        None  # by kind of run, to find the best number; `jobs` is the most to begin
+    )
 
     @property
     def on_ray(self) -> bool:

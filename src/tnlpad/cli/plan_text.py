@@ -35,10 +35,17 @@ class Plan:
 
 
 def seen_runs(plan: Plan, where: Where) -> "list[PlannedStatus]":
-    """Return the state of each run, and the seconds that each still takes."""
+    """Return the state of each run, and the seconds that each still takes with `where.jobs` at once."""
+    from tnlpad.grid.mps import kind_of
     from tnlpad.grid.reproduce import plan_status
 
-    return plan_status(plan.runs, where.out, where.device, where.jobs, plan.have)
+    seen = plan_status(plan.runs, where.out, where.device, where.jobs, plan.have)
+    if where.at_once is not None:
+        for place, each in enumerate(seen):
+            if each.known_from == "like runs" and each.seconds_left is not None:  # with as many of their kind at once
+                at_once = where.at_once[kind_of(each.planned.config.to_json())].start
+                seen[place] = replace(each, seconds_left=each.seconds_left * where.jobs / at_once)
+    return seen
 
 
 def seen_figures(plan: Plan, where: Where) -> "dict[str, list[PlannedStatus]]":
@@ -158,7 +165,8 @@ def what_is_left(seen: "Sequence[PlannedStatus]", where: Where, explain: bool = 
         return "Nothing is left to run."
     on_gpu = where.on_gpu
     recorded = step_times()["cuda" if on_gpu else "cpu"]
-    shared = f", assuming they were run {where.jobs} at once" if on_gpu and where.jobs > 1 else ""
+    many = "as many" if where.at_once else f"{where.jobs}"
+    shared = f", assuming they were run {many} at once" if on_gpu and where.jobs > 1 else ""
     known: dict[KnownFrom | None, str] = {
         "like runs": f"from similar runs in {where.out}{shared}",
         "standard training": "as if they took as long as standard training",

@@ -203,7 +203,7 @@ def _run(seen: "Sequence[PlannedStatus]", where: Where) -> "dict[str, Failure]":
     if not possible:
         return failures
     expected = {each.planned.run_id: each.seconds_left for each in seen}
-    places = None if where.on_ray else where.jobs  # the size of a cluster may change
+    places = None if where.on_ray or where.at_once else where.jobs  # the number may change
     with (
         grid_progress(possible, expected, where.out, places, where.quiet) as progress,
         running(possible, where, on_wait=progress.on_wait) as ends,

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from tnlpad.data.catalogue import find
+from tnlpad.data.catalogue import CATALOGUE, find
 from tnlpad.records.store import RecordError, find_runs
 from tnlpad.runs.config import RunConfig
 from tnlpad.runs.devices import available_cores
@@ -119,13 +119,29 @@ def step_times() -> dict[str, Any]:
     return content
 
 
+def _steps_like(config: RunConfig, device: str) -> list[dict[str, Any]]:
+    """Return the recorded steps of this network, image size and batch size; none for user data."""
+    info = CATALOGUE.get(config.dataset)
+    if info is None:
+        return []
+    channels, side = (info.image_shape[0], info.image_shape[2]) if info.image_shape else (3, config.crop)
+    wanted = {"network": config.network, "channels": channels, "side": side, "batch": config.batch_size}
+    return [each for each in step_times()[device]["steps"] if wanted.items() <= each.items()]
+
+
+def fastest_at_once(config: RunConfig) -> int | None:
+    """Return how many parallel runs were fastest on the measured GPU; None if that was not measured."""
+    known = _steps_like(config, "cuda")
+    if all(step["at_once"] == 1 for step in known):
+        return None
+    return int(min(known, key=lambda step: float(step["step_ms"]))["at_once"])
+
+
 def _by_step_times(config: RunConfig, device: str, at_once: int) -> float | None:
     recorded, info = step_times().get(device), find(config.dataset)
     if recorded is None:
         return None
-    channels, side = (info.image_shape[0], info.image_shape[2]) if info.image_shape else (3, config.crop)
-    wanted = {"network": config.network, "channels": channels, "side": side, "batch": config.batch_size}
-    known = [each for each in recorded["steps"] if wanted.items() <= each.items() and each["at_once"] <= at_once]
+    known = [each for each in _steps_like(config, device) if each["at_once"] <= at_once]
     cost = recorded["methods"].get(config.method, recorded["methods"][STANDARD])
     if not known:
         return None

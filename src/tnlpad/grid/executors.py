@@ -7,7 +7,7 @@ memory, crashed) is retried in another process a few times. The other jobs conti
 import pickle
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -16,6 +16,7 @@ from tnlpad.grid.workers import Response, Worker, describe, stop_all, use_one_th
 
 Job = TypeVar("Job")
 Value = TypeVar("Value")
+Admit = Callable[[Job, Sequence[Job]], Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ def execute(
     *,
     workers: int,
     retries: int = 2,
-    allowed: Callable[[Sequence[Job]], int] | None = None,
+    admit: Admit[Job] | None = None,
 ) -> Generator[Outcome[Job, Value], None, None]:
     """Run all jobs and yield their outcomes as they finish; close the generator to stop at once.
 
@@ -84,12 +85,13 @@ def execute(
         workers: Maximum number of processes, started when needed. 0 runs the jobs in this process: it starts at once,
             but a crash ends everything and nothing is retried.
         retries: How often to retry a job whose process died.
-        allowed: Called every second with the running jobs; returns the number of processes, in place of `workers`.
+        admit: Called every second with the next job and the running ones. It returns the environment variables with
+            which the job may start, or None if it has to wait; a single job must not have to.
     """
     for name, value in (("workers", workers), ("retries", retries)):
         if value < 0:
             raise ValueError(f"{name}={value}: must be at least 0.")
-    return _in_processes(function, jobs, workers, retries, allowed) if workers else _in_this_process(function, jobs)
+    return _in_processes(function, jobs, workers, retries, admit) if workers else _in_this_process(function, jobs)
 
 
 def _in_processes(
@@ -97,7 +99,7 @@ def _in_processes(
     jobs: Iterable[Job],
     workers: int,
     retries: int,
-    allowed: Callable[[Sequence[Job]], int] | None,
+    admit: Admit[Job] | None,
 ) -> Generator[Outcome[Job, Value], None, None]:
     waiting = deque(Attempt(job=job) for job in jobs)
     ended: list[Outcome[Job, Value]] = []
@@ -105,18 +107,22 @@ def _in_processes(
     busy: dict[Worker, Attempt[Job]] = {}
     try:
         while waiting or busy:
-            if allowed is not None:
-                workers = allowed([attempt.job for attempt in busy.values()])
             while waiting and len(busy) < workers:
-                worker = idle.pop() if idle else Worker()
+                variables = admit(waiting[0].job, [attempt.job for attempt in busy.values()]) if admit else {}
+                if variables is None:
+                    break
+                worker = _idle_or_new(idle, variables)
                 busy[worker] = waiting.popleft()
                 worker.send(function, busy[worker].job)
             yield from ended  # after the next jobs are started, so that a slow consumer does not delay them
             ended.clear()
-            for worker in wait_for_any(busy, at_most_once=allowed is not None):
+            for worker in wait_for_any(busy, at_most_once=admit is not None):
                 attempt, response = busy.pop(worker), worker.receive()
                 if response is None:
                     result = attempt.after_death(worker.cause_of_death(), retries)
+                elif response.out_of_memory and busy:  # the others may have taken it
+                    workers = len(busy)
+                    result = attempt.after_death(f"failed ({response.error})", retries)
                 else:
                     result = attempt.outcome(response)
                 if isinstance(result, Outcome):
@@ -125,11 +131,22 @@ def _in_processes(
                     waiting.append(result)  # after the others: there may be more memory later
                 if response is not None and response.reusable:
                     idle.append(worker)
-                else:
-                    worker.stop()
+                else:  # it ends by itself: to kill a process that has a GPU can disturb others on it, under MPS
+                    stop_all(idle=[worker], busy=())
         yield from ended
     finally:
         stop_all(idle=idle, busy=busy)
+
+
+def _idle_or_new(idle: list[Worker], variables: Mapping[str, str]) -> Worker:
+    """Return a worker with these environment variables; an idle one with others is replaced by a new one."""
+    for worker in idle:
+        if worker.variables == variables:
+            idle.remove(worker)
+            return worker
+    if idle:
+        stop_all(idle=[idle.pop()], busy=())
+    return Worker(variables)
 
 
 def _in_this_process(

@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from tnlpad.atomic_files import is_disk_full
 from tnlpad.errors import DataError
-from tnlpad.grid.estimate import seconds_left, seconds_per_epoch
+from tnlpad.grid.estimate import seconds_per_epoch
 from tnlpad.grid.executors import Outcome
-from tnlpad.grid.filling import Progress
 from tnlpad.grid.own_data import OwnData, open_own
 from tnlpad.records.store import RecordError, RunFolder, RunInUse
 from tnlpad.records.summaries import finished_summary
@@ -55,20 +54,6 @@ def run_status(run_id: str, out: Path) -> RunStatus:
         return RunStatus(state="begun", epochs=len(folder.epochs()))
     except (RecordError, OSError) as error:
         return RunStatus(state="damaged", problem=str(error))
-
-
-def progress_of(job: "Job") -> Progress | None:
-    """Return the progress of a running job: its speed is relative to its recorded one alone, if there is one."""
-    try:
-        epochs = RunFolder(job_folder(job)).epochs()
-        seconds = float(epochs[-1]["seconds"]["training"])
-    except (RecordError, OSError, LookupError, TypeError, ValueError):  # not begun, or being written
-        return None
-    alone = None  # seconds of all epochs; user data have no recorded ones
-    if job.own is None:
-        alone, _ = seconds_left(from_json(job.config), 0, {}, job.device)
-    per_epoch = 1.0 if alone is None else alone / job.config["epochs"]
-    return Progress(epochs=len(epochs), speed=per_epoch / max(seconds, 1e-9))
 
 
 # The driver -----------------------------------------------------------------------------------------------------------

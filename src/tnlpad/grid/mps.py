@@ -6,7 +6,7 @@ even if that is killed.
 
 A step of these networks is a sequence of small kernels that leaves most of a large GPU idle. Parallel runs fill it, up
 to a number from which each only slows down the others. `grid.filling` finds it, beginning with the number that was
-best on one GPU (`benchmarks/training.py`).
+fastest where it was measured.
 
 Each process is limited to a share of the GPU's processors. Kernels of several runs then overlap instead of following
 each other, and libraries choose kernels for the smaller share, which do less work in all: nine runs of ResNet-18 on an
@@ -19,15 +19,20 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tnlpad.grid.estimate import fastest_at_once
+from tnlpad.grid.workers import environment
 from tnlpad.runs.config import RunConfig
 from tnlpad.runs.devices import available_cores
 
 CONTROL = "nvidia-cuda-mps-control"
 COMMAND_TIMEOUT_SECONDS = 30
 PROCESSORS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"  # percentage of the GPU's processors that a process may use
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 # Waits for the end of its input: the end of the block, or of the process for any reason. Remaining clients get five
 # seconds.
 STOP_AT_END = f'read -r _; echo quit -t 5 | {CONTROL}; rm -rf "$0"'
@@ -41,9 +46,14 @@ def share_of(runs: int) -> int:
     return share if share >= LEAST_SHARE else 100
 
 
+def share_environment(runs: int) -> dict[str, str]:
+    """Return the environment variable with the share of each of so many runs, unless the user has set it."""
+    return {} if PROCESSORS_SHARE in os.environ else {PROCESSORS_SHARE: str(share_of(runs))}
+
+
 @contextmanager
-def mps(device: str, *, say: Callable[[str], None], share: int | None = None) -> Iterator[None]:
-    """Let processes that are started within the block share the GPU by MPS, if it is installed.
+def mps(device: str, *, say: Callable[[str], None]) -> Iterator[bool]:
+    """Let processes that are started within the block share the GPU by MPS, if it is installed; yield whether they do.
 
     Without MPS everything works, but slower. With MPS a process that makes the GPU fault also ends the others on it.
     Their jobs fail, and are run when the grid is started again.
@@ -51,22 +61,19 @@ def mps(device: str, *, say: Callable[[str], None], share: int | None = None) ->
     Args:
         device: The device's name in torch.
         say: Called with one line about whether MPS is used.
-        share: Percentage of the GPU's processors that each process may use, unless the environment already has one.
     """
-    limits = {} if share is None or PROCESSORS_SHARE in os.environ else {PROCESSORS_SHARE: str(share)}
     if not device.startswith("cuda"):
         say(f"No MPS: the device is {device}, not cuda.")
-        yield
+        yield False
     elif shutil.which(CONTROL) is None:
         say(f"No MPS: {CONTROL} is not installed, so runs that share a GPU take turns.")
-        yield
+        yield False
     elif _is_running():
         say("MPS is already running, and runs that share a GPU use it.")
-        with _environment(limits):
-            yield
+        yield True
     else:
-        with _daemon(say, limits):
-            yield
+        with _daemon(say) as started:
+            yield started
 
 
 def _is_running() -> bool:
@@ -80,18 +87,26 @@ def _is_running() -> bool:
 
 
 @contextmanager
-def _daemon(say: Callable[[str], None], limits: Mapping[str, str]) -> Iterator[None]:
+def _daemon(say: Callable[[str], None]) -> Iterator[bool]:
     # It contains sockets, whose paths must be short, so it has to be in the system's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix="tnlpad-mps-"))
     variables = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
     with _stopped_at_end(folder, variables):
         if failure := _start(folder, variables):
             say(f"No MPS: {CONTROL} failed ({failure}), so runs that share a GPU take turns.")
-            yield
+            yield False
         else:
             say("MPS is started, and runs that share a GPU use it.")
-            with _environment({**variables, **limits}):
-                yield
+            with environment({**variables, **_renumbered_devices()}):
+                yield True
+
+
+def _renumbered_devices() -> dict[str, str]:
+    """Return CUDA_VISIBLE_DEVICES for clients: the daemon has applied ours, and numbers these devices from 0 on."""
+    visible = os.environ.get(VISIBLE_DEVICES, "").split(",")
+    if not all(name.strip().isdigit() for name in visible):  # not set, or identifiers, which stay the same
+        return {}
+    return {VISIBLE_DEVICES: ",".join(map(str, range(len(visible))))}
 
 
 @contextmanager
@@ -108,7 +123,8 @@ def _stopped_at_end(folder: Path, variables: Mapping[str, str]) -> Iterator[None
     try:
         yield
     finally:
-        process.communicate()
+        with suppress(subprocess.TimeoutExpired):  # a daemon that hangs does not hold up the results
+            process.communicate(timeout=COMMAND_TIMEOUT_SECONDS)
 
 
 def _start(folder: Path, variables: Mapping[str, str]) -> str | None:
@@ -131,37 +147,44 @@ def _start(folder: Path, variables: Mapping[str, str]) -> str | None:
     return None
 
 
-@contextmanager
-def _environment(names: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables within the block; processes started in it inherit them."""
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(names)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
+Kind = tuple[Any, ...]  # runs of a kind use the GPU alike
+KIND_FIELDS = ("dataset", "network", "batch_size", "resize", "crop", "precision")
 SMALL_NETWORKS = ("lenet", "small_cnn", "mlp")
-RUNS_PER_GPU, SMALL_RUNS_PER_GPU = 9, 20  # to begin with: they fill an H200, and do no harm to a smaller GPU
+RUNS_PER_GPU, SMALL_RUNS_PER_GPU = 9, 20  # where a network was not measured: the median of those that were, and LeNet's
 RUNS_PER_CORE = 1.25  # a run's host process mostly waits
 # Most memory of a run, with its CUDA context: small networks, images of 32 pixels, larger images.
 GIGABYTES_SMALL, GIGABYTES, GIGABYTES_OF_PHOTOGRAPHS = 2, 6, 24
 
 
-def runs_at_once(configs: Iterable[RunConfig], device: str) -> tuple[int, int]:
-    """Return how many runs to start in parallel on this GPU, and how many fit; 1 without MPS: they would take turns."""
+@dataclass(frozen=True, kw_only=True)
+class AtOnce:
+    """Number of parallel runs: the one to begin with, and the bounds within which to try others."""
+
+    start: int
+    most: int
+    least: int = 1
+
+
+def kind_of(config: Mapping[str, Any]) -> Kind:
+    """Return the kind of a run from its configuration as plain data."""
+    return tuple(config[name] for name in KIND_FIELDS)
+
+
+def runs_at_once(configs: Iterable[RunConfig], device: str) -> dict[Kind, AtOnce]:
+    """Return how many runs of each kind to start in parallel on this GPU, and how many fit.
+
+    Without MPS it is 1: they would take turns.
+    """
     runs = list(configs)
-    if shutil.which(CONTROL) is None or not runs:
-        return 1, 1
-    filling = min(SMALL_RUNS_PER_GPU if config.network in SMALL_NETWORKS else RUNS_PER_GPU for config in runs)
-    fitting = _free_gigabytes(device) / max(_gigabytes(config) for config in runs)
-    most = max(1, min(int(fitting), int(RUNS_PER_CORE * available_cores()), len(runs)))
-    return min(filling, most), most
+    kinds = {kind_of(config.to_json()): config for config in runs}
+    if shutil.which(CONTROL) is None:
+        return dict.fromkeys(kinds, AtOnce(start=1, most=1))
+    free, found = _free_gigabytes(device) if kinds else 0.0, {}
+    for kind, config in kinds.items():
+        most = max(1, min(int(free / _gigabytes(config)), int(RUNS_PER_CORE * available_cores()), len(runs)))
+        start = fastest_at_once(config) or (SMALL_RUNS_PER_GPU if config.network in SMALL_NETWORKS else RUNS_PER_GPU)
+        found[kind] = AtOnce(start=min(start, most), most=most)
+    return found
 
 
 def _gigabytes(config: RunConfig) -> float:
@@ -173,7 +196,7 @@ def _gigabytes(config: RunConfig) -> float:
 def _free_gigabytes(device: str) -> float:
     """Return the free memory of a GPU such as "cuda:1"; not through CUDA, whose context would take some itself."""
     number = int(device.partition(":")[2] or 0)
-    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    visible = [name.strip() for name in os.environ.get(VISIBLE_DEVICES, "").split(",") if name.strip()]
     name = visible[number] if number < len(visible) else str(number)
     command = ["nvidia-smi", "-i", name, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:

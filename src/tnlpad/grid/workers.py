@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process, resource_tracker
@@ -21,6 +21,7 @@ from typing import Any
 
 POLL_SECONDS = 1.0
 EXIT_TIMEOUT_SECONDS = 10.0
+GPU_MEMORY_ERRORS = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class Response:
     error: str | None = None
     traceback: str | None = None
     reusable: bool = True  # whether the process can take another job
+    out_of_memory: bool = False  # of a GPU, which other processes use as well
 
 
 def run_task(task: bytes) -> Response:
@@ -39,7 +41,9 @@ def run_task(task: bytes) -> Response:
         function, job = pickle.loads(task)
         return Response(value=pickle.dumps(function(job)))
     except (Exception, SystemExit) as error:
-        return Response(error=describe(error), traceback=traceback.format_exc(), reusable=not _uses_cuda())
+        what, where = describe(error), traceback.format_exc()
+        lacks_memory = any(words in what for words in GPU_MEMORY_ERRORS)
+        return Response(error=what, traceback=where, reusable=not _uses_cuda(), out_of_memory=lacks_memory)
 
 
 def describe(error: BaseException) -> str:
@@ -48,15 +52,16 @@ def describe(error: BaseException) -> str:
 
 
 class Worker:
-    """A process with at most one job at a time, started by the constructor."""
+    """A process with at most one job at a time, started by the constructor with some environment variables."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] = {}) -> None:
+        self.variables = variables
         # "spawn" on every platform: a forked process inherits torch's thread pool in an unusable state.
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
         # A daemon, so that this process stops it on exit.
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _interrupts_blocked():
+        with _interrupts_blocked(), environment(variables):
             self._process.start()
         theirs.close()
 
@@ -94,6 +99,21 @@ class Worker:
         self._process.join()
         self._connection.close()
         self._process.close()
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables within the block; processes started in it inherit them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def wait_for_any(workers: Collection[Worker], *, at_most_once: bool = False) -> list[Worker]:
@@ -136,6 +156,8 @@ def _work(tasks: connection.Connection) -> None:
         while True:
             response = run_task(tasks.recv_bytes())
             tasks.send_bytes(pickle.dumps(response))
+            if not response.reusable:
+                return
             _free_gpu_memory()
 
 
