@@ -11,7 +11,7 @@ import pytest
 from tests.kernels import INTERPRETED, ON_GPU
 
 ROOT = Path(__file__).parents[1]
-FILES = {"core/test_fused_sgd.py": 12, "core/test_select.py": 1, "networks/test_fused_block.py": 4}
+FILES = {"core/test_fused_sgd.py": 12, "core/test_select.py": 1, "networks/test_fused_block.py": 5}
 
 
 @pytest.mark.skipif(

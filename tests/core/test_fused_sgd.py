@@ -2,6 +2,7 @@
 
 import copy
 import sys
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
@@ -137,6 +138,40 @@ def test_copies_have_no_kernel(with_kernel):
 def test_it_is_for_parts_in_single_precision_and_plain_options(dtype, options, fitting):
     fused_sgd = pytest.importorskip("tnlpad.core.fused_sgd")
     assert fused_sgd.fits(sgd(small_network(dtype), **options)._parts) == fitting
+
+
+def test_it_is_for_weights_whose_elements_it_can_count():
+    fused_sgd = pytest.importorskip("tnlpad.core.fused_sgd")
+    (group,) = sgd(small_network(torch.float32)).param_groups[:1]
+    for elements, fitting in ((2**31 - 1024, True), (2**31 - 1023, False), (2**32 + 4, False)):
+        weight = torch.zeros(1).expand(elements)  # takes no memory
+        assert fused_sgd.fits([SimpleNamespace(weights=[weight], sigma=[weight], group=group)]) == fitting
+
+
+def test_kernels_are_launched_on_the_device_of_the_weights(monkeypatch):
+    """Triton launches on the current device, and gradients of a model on a second GPU are not there."""
+    fused_sgd = pytest.importorskip("tnlpad.core.fused_sgd")
+    inside, launched = [], []
+
+    @contextmanager
+    def device_of(tensor):
+        inside.append(tensor.device)
+        yield
+        inside.pop()
+
+    class Launched:
+        def __getitem__(self, grid):
+            return lambda *arguments, **options: launched.append(list(inside))
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    for name in ("_update", "_add_up"):
+        monkeypatch.setattr(fused_sgd, name, Launched())
+    optimizer = sgd(small_network(torch.float32))
+    kernel = fused_sgd.FusedSGD(optimizer._parts, optimizer.base, global_norm=True)
+    for weight in kernel.weights:
+        weight.grad = torch.ones_like(weight)
+    assert kernel.step(optimizer._beta)
+    assert launched == [[torch.device("cpu")]] * 4  # measured, then updated, with two kernels each
 
 
 @pytest.mark.parametrize("change", ["gradient", "dampening"])

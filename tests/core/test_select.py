@@ -1,3 +1,5 @@
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,31 @@ def test_the_kth_largest_is_that_of_a_sort(dtype):
     descending = -np.sort(-values.double().numpy())
     for k in (1, 2, 50, 90, 101):
         assert kth_largest(values, torch.tensor(float(k))).item() == descending[k - 1]
+
+
+def test_values_that_the_kernels_cannot_count_are_sorted():
+    for size, fitting in ((2**31 - 528 * 4096, True), (2**31 - 528 * 4096 + 1, False), (2**31, False)):
+        assert select._fits(torch.empty(size, device="meta")) == fitting
+    assert not select._fits(torch.zeros(3, dtype=torch.float64))
+    assert not select._fits(torch.zeros(6)[::2])
+
+
+def test_the_kernels_are_launched_on_the_device_of_the_values(monkeypatch):
+    inside, used = [], []
+
+    @contextmanager
+    def device_of(tensor):
+        inside.append(tensor)
+        yield
+        inside.pop()
+
+    values = torch.ones(3)
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(select, "_kernels", lambda: ("count", "narrow"))
+    monkeypatch.setattr(select, "_radix_select", lambda *arguments: used.append(inside[0] is values))
+    kth_largest(values, torch.tensor(1))
+    assert used == [True]
 
 
 def values_of(size):

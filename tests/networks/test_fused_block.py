@@ -36,6 +36,20 @@ def test_outputs_and_derivatives_are_those_of_torch(images, channels, size, outp
 
 @with_kernels
 @pytest.mark.gpu
+def test_weights_may_be_a_part_of_a_larger_tensor():
+    from tnlpad.networks.fused_block import convolved_pooled
+
+    torch.manual_seed(0)
+    weight = torch.randn(6, 1, 5, 7, device=DEVICE)[..., :5].requires_grad_()  # its strides are not those of a copy
+    bias, pixels = torch.randn(6, device=DEVICE), torch.randn(2, 1, 12, 12, device=DEVICE)
+    ours = convolved_pooled(pixels, weight, bias, 2)[0]
+    theirs = torch.max_pool2d(nn.functional.conv2d(pixels, weight, bias, padding=2).relu(), 2)
+    gradients = [torch.autograd.grad(outputs.square().sum(), weight)[0] for outputs in (ours, theirs)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+@with_kernels
+@pytest.mark.gpu
 def test_nan_stays_nan():
     """A run that has diverged must not continue."""
     from tnlpad.networks.fused_block import fused_block

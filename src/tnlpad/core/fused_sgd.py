@@ -27,6 +27,7 @@ from tnlpad.core.sharded import is_sharded, piece, pieces, same_sharding, sum_ov
 BLOCK = 1024
 WARPS = 4
 MOST_CAPTURED = 32  # updates in one graph
+MOST_ELEMENTS = 2**31 - BLOCK  # of a weight: the kernel counts them in 32 bits
 
 
 @triton.jit
@@ -129,11 +130,12 @@ def _add_up(partials, first_block, end_block, sums, CHUNK: tl.constexpr):  # typ
 
 
 def fits(all_parts: Sequence[Parts]) -> bool:
-    """Return whether the kernel handles these parts: single precision, one sharding, supported dtypes and options."""
+    """Return whether the kernel handles these parts: single precision, one sharding, supported sizes and options."""
     weights = [weight for parts in all_parts for weight in parts.weights]
     sigmas = [sigma for parts in all_parts for sigma in parts.sigma]
     return (
         all(same_sharding(weight, weights[0]) for weight in weights)
+        and all(weight.numel() <= MOST_ELEMENTS for weight in pieces(weights))
         and all(sigma.dtype == torch.float32 for sigma in sigmas)
         and all(s.stride() == w.stride() for s, w in zip(pieces(sigmas), pieces(weights), strict=True) if w.numel())
         and _options_fit(all_parts)
@@ -220,10 +222,11 @@ class FusedSGD:
         gradients = self._gradients()
         if len(gradients) < len(self.weights) or not _options_fit(self.all_parts):
             return False
-        self._locate(gradients)
-        for launch in self.launches:
-            self._launch(launch, beta, update=True)
-        self._add_up()
+        with torch.cuda.device_of(self.sums):  # Triton launches on the current device, in its current stream
+            self._locate(gradients)
+            for launch in self.launches:
+                self._launch(launch, beta, update=True)
+            self._add_up()
         torch.autograd.graph.increment_version(self.weights)
         self.base.step()  # there, only the ordinary parameters have a gradient
         for parts in self.all_parts:
@@ -241,9 +244,10 @@ class FusedSGD:
 
     def measure(self) -> None:
         """Compute the norms again."""
-        for launch in self.launches:
-            self._launch(launch, self.sums, update=False)
-        self._add_up()
+        with torch.cuda.device_of(self.sums):
+            for launch in self.launches:
+                self._launch(launch, self.sums, update=False)
+            self._add_up()
 
     def _launch(self, launch: Launch, beta: Tensor, update: bool) -> None:
         group = self.all_parts[launch.group].group

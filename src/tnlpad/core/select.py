@@ -4,7 +4,7 @@ torch has no fast way on a GPU: `kthvalue` works in a single block (76 ms for 11
 moves an index along with every value (0.6 ms). The kernels here are a radix selection. The bits of a non-negative float
 order as those of an integer do, so a pass counts how often each leading byte occurs and finds the byte of the k-th
 largest. The next pass goes on with the next byte among the values that share it. Each of the four passes reads the
-values once and writes 256 counts. On a CPU, and without Triton, the values are sorted.
+values once and writes 256 counts. On a CPU, without Triton, and from two billion values on, they are sorted.
 """
 
 from functools import cache
@@ -22,10 +22,16 @@ tl: Any = None  # triton.language, once it is imported
 
 def kth_largest(values: Tensor, k: Tensor) -> Tensor:
     """Return the k-th largest of one-dimensional values >= 0; k is a whole number from 1 on, as a device scalar."""
-    if values.is_cuda and values.dtype == torch.float32 and values.is_contiguous() and (kernels := _kernels()):
-        return _radix_select(values, k, *kernels)
+    if values.is_cuda and _fits(values) and (kernels := _kernels()):
+        with torch.cuda.device_of(values):  # Triton launches on the current device
+            return _radix_select(values, k, *kernels)
     ascending = torch.sort(values).values
     return ascending.index_select(0, (len(values) - k).long().reshape(1)).squeeze(0)
+
+
+def _fits(values: Tensor) -> bool:
+    """Return whether the kernels handle these values; positions are counted in 32 bits, and the last one is passed."""
+    return values.dtype == torch.float32 and values.is_contiguous() and len(values) <= 2**31 - PROGRAMS * BLOCK
 
 
 def _radix_select(values: Tensor, k: Tensor, count: Any, narrow: Any) -> Tensor:

@@ -207,7 +207,7 @@ def of_weights(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> t
     dw, db = torch.empty_like(w), w.new_empty(len(w))
     shape = {name: sizes[name] for name in ("C", "OUT", "K")}
     _add_up[(triton.cdiv(len(w) * taps, COLUMNS),)](
-        *(parts, dw, db, *w.stride()),
+        *(parts, dw, db, *dw.stride()),
         **shape, PARTS=count, CHUNK=min(128, _padded(count)), COLUMNS=COLUMNS, num_warps=4,
     )  # fmt: skip
     return dw, db
