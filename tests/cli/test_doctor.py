@@ -2,6 +2,7 @@ import builtins
 import json
 import sys
 from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -68,6 +69,21 @@ def test_a_torch_that_cannot_be_imported_is_reported(monkeypatch):
     result = invoke("--json")
     assert result.exit_code == 1
     assert "libtorch.so is damaged" in json.loads(result.stdout)["problems"][0]
+
+
+def test_a_gpu_that_cannot_be_used_is_reported(monkeypatch):
+    def properties(index):
+        if index == 0:
+            raise RuntimeError("CUDA-capable device(s) is/are busy or unavailable")
+        return SimpleNamespace(name="Second", total_memory=2**34)
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.get_device_properties", properties)
+    result = invoke()
+    assert result.exit_code == 0
+    assert "GPU 0, cannot be used (RuntimeError: CUDA-capable device(s) is/are busy or unavailable)" in result.stdout
+    assert "Second, 16.0 GiB" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,14 @@ def _torch() -> dict[str, Any]:
         import torch
     except Exception as error:  # a broken installation of torch can raise anything
         return {"error": f"{type(error).__name__}: {error}"}
-    devices = []
+    devices: list[dict[str, Any]] = []
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        properties = torch.cuda.get_device_properties(index)
-        devices.append({"name": properties.name, "memory_gib": round(properties.total_memory / 2**30, 1)})
+        try:
+            properties = torch.cuda.get_device_properties(index)
+        except Exception as error:  # such as a GPU that is busy, or whose driver does not fit
+            devices.append({"name": f"GPU {index}", "error": f"{type(error).__name__}: {error}"})
+        else:
+            devices.append({"name": properties.name, "memory_gib": round(properties.total_memory / 2**30, 1)})
     return {
         "cpu_threads": torch.get_num_threads(),
         "cuda_build": torch.version.cuda,
@@ -123,7 +127,9 @@ def _device_lines(torch: dict[str, Any]) -> list[str]:
     if "error" in torch:
         return []
     lines = [f"CPU: {torch['cpu_threads']} {'thread' if torch['cpu_threads'] == 1 else 'threads'}"]
-    lines += [f"CUDA: {each['name']}, {each['memory_gib']} GiB" for each in torch["cuda_devices"]]
+    for each in torch["cuda_devices"]:
+        what = f"cannot be used ({each['error']})" if "error" in each else f"{each['memory_gib']} GiB"
+        lines.append(f"CUDA: {each['name']}, {what}")
     if not torch["cuda_devices"]:
         build = (
             f"built for CUDA {torch['cuda_build']}" if torch["cuda_build"] else "a CPU build; see https://pytorch.org"
