@@ -638,3 +638,21 @@ def test_what_a_kill_leaves_beside_a_complete_folder_goes_with_the_next_command(
     (tmp_path / ".new.0.tnlpad.tmp").touch()
     assert trained.asked("clean", made, "--out", tmp_path / "new", "--top", "2").exit_code == 2
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("change", ["other content", "another image", "gone"])
+def test_images_that_changed_since_the_run_are_refused(change, tmp_path):
+    data = trained.own_data(tmp_path, "folder")
+    run = trained.trained(data, tmp_path / "runs")
+    first, second = sorted((data / "cat").iterdir())[:2]
+    if change == "other content":
+        first.write_bytes(second.read_bytes())
+    elif change == "another image":
+        first.with_name("new.png").write_bytes(second.read_bytes())
+    else:
+        first.unlink()
+    result = trained.asked("clean", run, "--out", tmp_path / "cleaned", "--confidence", "1")
+    assert result.exit_code == 3
+    assert f"{data} has changed since the run" in result.stderr
+    assert ("'cat/" in result.stderr) == (change == "gone")
+    assert not (tmp_path / "cleaned").exists()

@@ -176,7 +176,7 @@ def _put_back(log: Path, content: bytes | None) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Task:
-    """Where to write which samples of which data; `data` are None for image files, which are not opened.
+    """Where to write which samples of which data.
 
     They are written to `target`, which takes the name `out` when it is complete.
     """
@@ -184,7 +184,7 @@ class _Task:
     out: Path
     target: Path
     source: Source
-    data: OwnDataset | None
+    data: OwnDataset
     kept: Sequence[Cleaned]
     used: Sequence[str]
     files: Files
@@ -196,12 +196,10 @@ class _Task:
 
 def _task(out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, reporter: Reporter) -> _Task:
     """Read the data again, and check that they are those of the run."""
-    data = None if is_by_path(run, kept) else run.open_data(reporter)
-    if data is None:
-        listing = run.list_data()
-        require_unchanged(run, listing)
-    source = source_of(run, listing if data is None else data)
-    return _Task(out=out, target=out, source=source, data=data, kept=kept, used=run.samples["id"], files=files)
+    if is_by_path(run, kept):
+        require_unchanged(run, run.list_data())  # names the first difference, before every image is read
+    data, used = run.open_data(reporter), run.samples["id"]
+    return _Task(out=out, target=out, source=source_of(run, data), data=data, kept=kept, used=used, files=files)
 
 
 def _require_places(run: RankedRun, kept: Sequence[Cleaned]) -> None:
@@ -236,7 +234,6 @@ def _write_arrays(task: _Task) -> NewIds:
     if task.suffix == ".npz":
         return write_npz(task.target, task.source, task.kept, task.used)
     data = task.data
-    assert data is not None, "arrays are opened"
     assert data.features is not None, "only features are written as text"
     place = {name: row for row, name in enumerate(data.ids)}
     rows = ([*(getattr(row, name) for name in FEATURE_COLUMNS), *data.features[place[row.id]]] for row in task.kept)

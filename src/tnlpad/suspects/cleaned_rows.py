@@ -37,14 +37,13 @@ class Source:
     pictures: bool
 
 
-def source_of(run: RankedRun, found: "Listing | OwnDataset") -> Source:
-    """Return the data of a run, which were listed or opened again."""
-    rows = range(len(found.ids)) if found.rows is None else [int(row) for row in found.rows]
+def source_of(run: RankedRun, found: "OwnDataset") -> Source:
+    """Return the data of a run, which were opened again."""
     return Source(
         path=Path(run.about["path"]),
         options=run.read_options,
         ids=found.ids,
-        rows=rows,
+        rows=[int(row) for row in found.rows],
         parts=found.parts,
         pictures=found.picture_column is not None,
     )
