@@ -6,6 +6,7 @@ import pytest
 
 from tnlpad.paper.cells import cells
 from tnlpad.report.paper_table_files import paper_table_files
+from tnlpad.report.paper_tables import BOLD
 from tnlpad.report.results import TITLES, table_results
 
 COLUMN = [cell for cell in cells("simulated") if cell.group == "mnist/symmetric-0.2"]
@@ -67,6 +68,7 @@ def test_without_published_numbers_nothing_is_compared(smoke):
     text = markdown(smoke, level=2)
     assert text.startswith("## Everything once, on digits\n")
     assert "paper" not in text
+    assert BOLD in text
     assert "| TNLPAD | **90.00 ± 0.00** (epoch 4) | 80.00 ± 0.00 | 30.00 ± 0.00 | 2 |" in text
     assert "Without runs: `tnlpad reproduce smoke --only digits/symmetric-0.4 --methods standard`" in text
 

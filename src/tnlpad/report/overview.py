@@ -14,9 +14,9 @@ from tnlpad.report.words import dataset_title, signed, spread_text
 STANDARD = "standard"
 HEADLINE_LEGEND = (
     "Test accuracy in percent, mean ± standard deviation over seeds (n in brackets), and below it the published "
-    "number. The better one is bold, or both if their paired difference is not decided. ≈ within two standard errors "
-    "of the paper, ▲ above and ▼ below by more, ? unknown. The lead is the mean difference over common seeds ± its "
-    "standard error, and below it the paper’s; its 95 % interval is by Student’s t."
+    "number. The better one is bold, or both if their paired difference over at least three seeds is not decided. "
+    "≈ within two standard errors of the paper, ▲ above and ▼ below by more, ? unknown. The lead is the mean "
+    "difference over common seeds ± its standard error, and below it the paper’s; its 95 % interval is by Student’s t."
 )
 
 

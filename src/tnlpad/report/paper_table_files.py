@@ -6,6 +6,7 @@ from typing import Any
 from tnlpad.report.groups import Group
 from tnlpad.report.latex import latex_file, latex_table
 from tnlpad.report.paper_tables import (
+    BOLD,
     LEGEND,
     MEASURE,
     OURS,
@@ -63,6 +64,7 @@ def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
             columns = [block for block in every if block.filled and block.name in matrix.names]
             parts += [folded(block.title, _block_markdown(block)) for block in columns]
     else:
+        parts.append(f"{BOLD}\n")
         parts += [
             f"{'#' * level}# {markdown_text(block.title)}\n\n{_block_markdown(block)}"
             for block in every

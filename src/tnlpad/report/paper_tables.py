@@ -25,10 +25,13 @@ ONE_MATRIX = ("real_world",)  # the columns of this table are datasets
 RECIPE_LABEL = "float32"  # label of runs without departures from the recipe
 OURS = ("tnlpad", "decomposition+gamma+sigma", "self+tnlpad", "dividemix+tnlpad")
 MEASURE = "Test accuracy in percent, mean ± standard deviation over seeds (n − 1)."
+BOLD = (
+    "Bold: the best method of a column, and those whose paired difference from it over common seeds is not decided "
+    "(95 % interval by Student’s t, at least three seeds)."
+)
 LEGEND = (
     "Our result with n in brackets, and below it the published one. ≈ within two standard errors, ▲ above and ▼ below "
-    "by more, ? unknown, · no runs. Bold: the best method of a column, and those whose paired difference from it over "
-    "common seeds is not decided (95 % interval by Student’s t, at least three seeds)."
+    f"by more, ? unknown, · no runs. {BOLD}"
 )
 RANK_LEGEND = (
     "Mean rank: over the columns in which all of these methods have runs, by the mean over the seeds that all of them "

@@ -68,3 +68,13 @@ def test_ticks_are_whole_epochs_and_colours_are_variables(make_record):
     assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
     light = method_style("dividemix").light
     assert f"var(--m-dividemix, {light})" in inline_svg(figure, "selection", "A title", "Words.")
+
+
+def test_the_legend_shows_every_dash(make_record):
+    """SELF and SELF + TNLPAD differ in their last dash alone."""
+    figure = DRAWING.draw([make_record("self", **ONE), make_record("self+tnlpad", **ONE)], {})
+    (legend,) = figure.legends
+    length = legend.handlelength * legend.get_texts()[0].get_fontsize()
+    for line in legend.get_lines():
+        _, dashes = line._dash_pattern
+        assert sum(dashes[:-1]) <= length
