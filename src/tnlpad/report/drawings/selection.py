@@ -16,7 +16,7 @@ from tnlpad.report.selection import TITLE, Kept, Setting, settings_with_selectio
 from tnlpad.report.words import method_title
 
 MAX_SETTINGS = 3
-LEGEND_LETTERS = 25  # per line, in two columns
+LEGEND_LETTERS = 26  # per line, in two columns
 QUANTITIES = ("precision", "recall")
 
 
