@@ -16,7 +16,7 @@ from tnlpad.report.selection import TITLE, Kept, Setting, settings_with_selectio
 from tnlpad.report.words import method_title
 
 MAX_SETTINGS = 3
-LEGEND_LETTERS = 26  # per line, in two columns
+LEGEND_LETTERS = 27  # per line, in two columns
 QUANTITIES = ("precision", "recall")
 
 
@@ -40,7 +40,7 @@ def _plot(settings: Sequence[tuple[Setting, list[Kept]]]) -> Figure:
         axes[2 * number].set_title(textwrap.fill(title, panels.FULL_WIDTH_LETTERS))  # may extend over both panels
         for quantity, panel in zip(QUANTITIES, axes[2 * number :], strict=False):
             _plot_shares(panel, drawn, quantity, lines)
-    style.legend_below(figure, list(lines.values()), 2, handle_length=4)  # shows every dash
+    style.legend_below(figure, list(lines.values()), 2, handle_length=2.9)  # shows every dash
     return figure
 
 
