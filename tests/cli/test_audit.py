@@ -54,6 +54,16 @@ def test_labels_are_drawn_and_decided_on(run, tmp_path):
     assert read_audit(run).rate.wrong == wrong
 
 
+def test_an_audit_elsewhere_is_said_not_to_be_used(run, tmp_path):
+    for folder, used in ((tmp_path / "elsewhere", False), (run / ".." / run.name / "audit", True)):
+        asked("audit", run, "--sample", 20, "--out", folder)
+        decisions = decide(tmp_path / "d.csv", drawn(run, folder))
+        said = asked("audit", run, "--out", folder, "--review", decisions).stdout
+        assert ("use these decisions from now on" in said) == used
+        assert (f"use an audit in {run / 'audit'} alone" in said) != used
+        assert (read_audit(run) is not None) == used
+
+
 def test_json_is_one_document(run, tmp_path):
     found = document("audit", run, "--sample", 50, "--by", "class", "--seed", 7)
     assert (found["drawn"], found["labels"], found["by"], found["seed"]) == (50, 600, "class", 7)

@@ -1,5 +1,6 @@
 """`tnlpad audit`: check a random sample of labels, and get the share of wrong labels with an interval."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from functools import partial
@@ -46,7 +47,11 @@ def audit(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the sample and its page (default: audit in the run folder)."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of the sample and its page (default: audit in the run folder, which `tnlpad suspects` and "
+            "`tnlpad clean` read).",
+        ),
     ] = None,
     runs: Runs = Path("runs"),
     root: Root = None,
@@ -183,8 +188,11 @@ def _rate(found: "RankedRun", folder: Path, review: Sequence[Path], command: str
         typer.echo(sentence)
     _print_classes(result)
     typer.echo(f"Written: {written}")
-    if folder == found.folder.path / FOLDER:
+    own = found.folder.path / FOLDER
+    if os.path.realpath(folder) == os.path.realpath(own):
         typer.echo("`tnlpad suspects` and `tnlpad clean` use these decisions from now on.")
+    else:
+        typer.echo(f"`tnlpad suspects` and `tnlpad clean` use an audit in {own} alone.")
 
 
 def sentences(result: "Audit", command: str) -> list[str]:
