@@ -135,7 +135,7 @@ def fits(all_parts: Sequence[Parts]) -> bool:
     sigmas = [sigma for parts in all_parts for sigma in parts.sigma]
     return (
         all(same_sharding(weight, weights[0]) for weight in weights)
-        and all(weight.numel() <= MOST_ELEMENTS for weight in pieces(weights))
+        and all(weight.numel() <= MOST_ELEMENTS for weight in weights)  # not of its piece: ranks must agree
         and all(sigma.dtype == torch.float32 for sigma in sigmas)
         and all(s.stride() == w.stride() for s, w in zip(pieces(sigmas), pieces(weights), strict=True) if w.numel())
         and _options_fit(all_parts)
