@@ -94,6 +94,7 @@ def test_it_goes_through_the_grid_of_the_paper_and_has_a_row_in_its_table(folder
     assert "| gce, q 0.3 | · | 96.00 ± 0.00 (3) | · |" in table
     assert "1 of 288 cells have runs" in table  # of the paper's
     assert not (folder / "report" / "tables" / "other.md").exists()
+    assert "<small>n 3 of 5<" in (folder / "report" / "index.html").read_text()  # no empty line above it
     paired = (folder / "report" / "tables" / "paired.md").read_text()
     assert "| TNLPAD − gce | MNIST, symmetric 40\xa0% | +0.98 ± 0.01 (3) |" in paired
 
