@@ -4,6 +4,8 @@ Paper: Yu et al., "How does Disagreement Help Generalization against Label Corru
 `init_epoch` epochs are Co-teaching. Then, with D the samples of a batch whose predicted classes differ, each network
 selects its ⌊(1 − forget)·|D|⌋ samples of smallest loss within D (all of D if that is none), and the other network
 learns from them. The authors start at once on MNIST, after 20 epochs on CIFAR-10 and after 5 on CIFAR-100.
+`tnlpad train` starts after 5 epochs on Fashion-MNIST and Food-101, which they did not use, after 20 on digits, and
+after a fifth of the epochs on other data.
 
 What the public code adds, and we keep: if the networks agree on a whole batch, both learn from all of it, as long as
 epoch × step < 5000. With a start in the first epoch, fresh networks may both predict one class for every image; without

@@ -14,7 +14,8 @@ worth tuning on noisy validation accuracy. The authors use 0.9 on most of CIFAR-
 CIFAR-100; the default of their program is 0.1. `tnlpad train` uses 0.1 on MNIST and 0.3 on Fashion-MNIST and CIFAR: of
 0.1, 0.3, 0.5, 0.7 and 0.9 (on MNIST also 0.05), the best at 40 % symmetric noise in runs of 5 or 12 epochs with one
 seed. There, values up to 0.5 differ little, and 0.9 is much worse (`benchmarks/records/jocor_lambda-*.json`). It leaves
-a tenth of the labels' gradient, which slows down SGD; the authors use Adam.
+a tenth of the labels' gradient, which slows down SGD; the authors use Adam. Food-101 gets 0.3 as well, digits 0.5.
+Other data get 0.9, so tune λ there: `tnlpad tune DATA --method jocor --field co_lambda --values 0.1,0.3,0.5,0.9`.
 
 How we differ from the public code: if no sample of a batch would be kept, all are, where that code divides by zero.
 """

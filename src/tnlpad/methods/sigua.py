@@ -8,7 +8,8 @@ out, the next ⌊n_f·rate⌋ (at least one) form the ascent set, and
 
 The ascent set follows the kept samples directly; it is not the set of largest losses. The authors use scale 0.01, with
 rate 0.4 for 20 % noise and 0.3 for 45 or 50 %. Our default rate is 0.4 up to a noise rate of 0.3, and 0.3 above. For
-pairflip noise on MNIST the authors use scale 0.001 and rate 0.7. So does `tnlpad train`, also on Fashion-MNIST.
+pairflip noise on MNIST the authors use scale 0.001 and rate 0.7. So does `tnlpad train`, also on Fashion-MNIST
+and digits.
 
 How we differ from the public code: if no sample is left out, there is no ascent, where that code divides 0 by 0. The
 ascent is unbounded, so training may collapse, as the large deviations in the paper show. `ascent_limit` excludes
