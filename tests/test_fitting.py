@@ -724,6 +724,16 @@ def test_labels_beside_a_table_are_cleaned_as_those_of_arrays():
     assert cleaned.tolist() == labels[kept].tolist()
 
 
+def test_a_new_class_of_numbers_is_a_number():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = blobs(samples=40)
+    _, cleaned = tnlpad.fit(rows, labels, settings=SHORT).clean(confidence=1.0, review={0: 7})
+    assert (cleaned.dtype, cleaned.tolist()) == (labels.dtype, [7, *labels[1:]])
+    table = pandas.DataFrame(rows).assign(label=labels)
+    frame = tnlpad.fit(table, settings=SHORT).clean(confidence=1.0, review={0: 7})
+    assert (frame["label"].dtype, frame["label"].tolist()) == (labels.dtype, [7, *labels[1:]])
+
+
 def test_datasets_are_cleaned_by_place():
     result = tnlpad.fit(Pairs(), settings=SHORT)
     kept, cleaned = result.clean(confidence=1.0, review={"2": None})

@@ -121,6 +121,37 @@ def test_a_parquet_file_with_views_is_cleaned(tmp_path):
     assert pq.read_table(tmp_path / "out.parquet")["label"].to_pylist() == ["a", "a", "a", *labels[4:]]
 
 
+@pytest.mark.parametrize(
+    ("suffix", "dtype", "new", "labels", "wanted"),
+    [
+        (".parquet", "int8", "7", [7, 1, 0], "int8"),
+        (".parquet", "int8", "700", ["700", "1", "0"], None),
+        (".parquet", "float64", "7", [7, 1, 0], "float64"),
+        (".parquet", "float64", "new", ["new", "1", "0"], None),
+        (".jsonl", "int64", "7", [7, 1, 0], "int64"),
+        (".npz", "uint8", "7", [7, 1, 0], "uint8"),
+        (".npz", "uint8", "300", [300, 1, 0], "int64"),
+        (".npz", "uint8", "new", ["new", "1", "0"], None),
+    ],
+)
+def test_a_new_class_keeps_the_others_as_they_are(suffix, dtype, new, labels, wanted, tmp_path):
+    data, out = tmp_path / f"data{suffix}", tmp_path / f"out{suffix}"
+    table = pd.DataFrame({"x": np.arange(40) % 7, "label": (np.arange(40) % 2).astype(dtype)})
+    if suffix == ".npz":
+        np.savez(data, features=table[["x"]].to_numpy(), labels=table["label"].to_numpy())
+    else:
+        table.to_parquet(data) if suffix == ".parquet" else table.to_json(data, orient="records", lines=True)
+    run = trained(data, tmp_path / "runs")
+    (tmp_path / "review.csv").write_text(f"id,label\n0,{new}\n")
+    document("clean", run, "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
+    if suffix == ".npz":
+        found = np.load(out)["labels"]
+    else:
+        found = pd.read_parquet(out)["label"] if suffix == ".parquet" else pd.read_json(out, lines=True)["label"]
+    assert found[:3].tolist() == labels
+    assert wanted is None or found.dtype == wanted
+
+
 def test_json_records_keep_their_fields(tmp_path):
     data, _ = test_rows.jsonl(tmp_path)
     lines = [line for line in data.read_text().splitlines() if line]

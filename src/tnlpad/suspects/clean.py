@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tnlpad.data.own.labels import further_label
 from tnlpad.suspects.listing import RankedRun
 from tnlpad.suspects.review import Review
 from tnlpad.types import Index
@@ -216,14 +217,16 @@ def cleaned_labels(run: RankedRun, kept: Sequence[Cleaned], labels: Sequence[Any
     Args:
         run: The run.
         kept: The samples that are kept.
-        labels: The original labels of all rows. The text of a class that is not among them stays a text.
+        labels: The original labels of all rows. A class that is not among them is a text, or a number like them.
     """
     values: dict[str, Any] = {}
     for row, label in zip(run.rows.tolist(), run.scores.columns["given"].tolist(), strict=True):
         values.setdefault(run.scores.class_names[label], labels[row])
+    for name in {sample.label for sample in kept} - values.keys():
+        values[name] = further_label(name, labels)
     chosen = sorted(kept, key=lambda sample: sample.row)
     return [sample.row for sample in chosen], [
-        values.get(sample.label, sample.label) if sample.changed else labels[sample.row] for sample in chosen
+        values[sample.label] if sample.changed else labels[sample.row] for sample in chosen
     ]
 
 
@@ -243,6 +246,8 @@ def cleaned_frame(run: RankedRun, kept: Sequence[Cleaned], frame: "pd.DataFrame"
     result[column] = values
     if set(values) <= set(labels):  # no class is new
         result[column] = result[column].astype(frame[column].dtype)
+    else:
+        result[column] = result[column].infer_objects()
     if ORIGINAL not in result.columns:
         result.insert(result.columns.get_loc(column) + 1, ORIGINAL, original)
     return result

@@ -64,8 +64,8 @@ def _like(labels: list[Any], before: NDArray[Any], values: LabelValues) -> NDArr
     """Return labels in the type and number of dimensions that they had, or as texts if a new class needs it."""
     texts = any(isinstance(label, str) for label in labels)
     found = np.array([values.name(each) or "" for each in labels] if texts else labels)
-    if not texts:
-        found = found.astype(before.dtype)
+    if not texts and ((cast := found.astype(before.dtype)) == found).all():  # else a new class does not fit
+        found = cast
     return found.reshape(-1, *before.shape[1:])
 
 

@@ -138,8 +138,8 @@ def _cleaned(found: CleanedDataset, part: Part | None, with_split: bool, by_name
     if ORIGINAL not in table.column_names:
         columns[ORIGINAL] = [found.values.original(*pair) for pair in pairs]
     for name, labels in columns.items():
-        names = [found.values.name(each) for each in labels] if by_name else labels
-        table = _with_column(table, name, _typed(names, pa.string() if by_name else kind))
+        names = [found.values.name(each) for each in labels]
+        table = _with_column(table, name, pa.array(names, pa.string()) if by_name else _typed(labels, kind, names))
     if roles.id is None and roles.path is None and "id" not in table.column_names:
         ids = [_default_id(part, row) if sample is None else sample.id for row, sample in staying]
         table = table.append_column("id", pa.array(ids, pa.string()))
@@ -155,14 +155,14 @@ def _with_column(table: Any, name: str, column: Any) -> Any:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _typed(values: Sequence[Any], kind: Any) -> Any:
-    """Return labels in the type that they had, or as texts if a new class needs it."""
+def _typed(values: Sequence[Any], kind: Any, names: Sequence[str | None]) -> Any:
+    """Return labels in the type that they had, or the names of their classes if a new one needs it."""
     import pyarrow as pa
 
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
+        return pa.array(names, pa.string())
 
 
 def _features(found: CleanedDataset, columns: Sequence[str]) -> dict[str, Any]:

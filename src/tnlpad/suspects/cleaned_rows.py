@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tnlpad.data.own.dataset import Part, ReadOptions
-from tnlpad.data.own.labels import Label, label_as_given
+from tnlpad.data.own.labels import Label, further_label, label_as_given
 from tnlpad.errors import DataError
 from tnlpad.suspects.clean import Cleaned
 from tnlpad.suspects.listing import RankedRun
@@ -102,9 +102,9 @@ class LabelValues:
         return label_name(label_as_given(value, self.where), self.class_names)
 
     def value(self, name: str) -> Any:
-        """Return the value of a class; that of a new class is its name."""
+        """Return the value of a class; that of a new class is its name, or a number like the others."""
         if self.class_names is None:
-            found = self._values.get(name, name)
+            found = self._values[name] if name in self._values else further_label(name, self._values.values())
             return name if isinstance(found, str) else found
         if name not in self.class_names:
             self.class_names.append(name)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tnlpad.data.own.labels import as_number, encoded, label_as_given, notes_on_classes
+from tnlpad.data.own.labels import as_number, encoded, further_label, label_as_given, notes_on_classes
 from tnlpad.errors import DataError
 
 
@@ -97,3 +97,21 @@ def test_classes_whose_names_hardly_differ_are_told_of(names, shown):
 def test_other_names_are_no_reason_for_a_note():
     names = ("a", "b", "ab", "a-b", "1", "11", "-1", "1000000000000000001", "1000000000000000002", "é", "e", "ß")
     assert list(notes_on_classes(np.arange(len(names)).repeat(9), names)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("7", [0, None, np.int8(1)], 7),
+        ("7", [0.0, float("nan"), 1.0], 7),
+        ("07", [0, 1], "07"),
+        ("7.5", [0, 1], "7.5"),
+        ("new", [0, 1], "new"),
+        ("7", [False, True], "7"),
+        ("7", ["0", "1"], "7"),
+        ("7", [0, "1"], "7"),
+    ],
+)
+def test_a_further_class_is_a_number_among_numbers(name, labels, value):
+    found = further_label(name, labels)
+    assert (found, type(found)) == (value, type(value))

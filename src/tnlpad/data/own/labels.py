@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,14 @@ def label_problem(label: Label | None, known: Collection[Label] | None) -> str |
     if isinstance(label, str):
         return f"the label {label[:80]!r} is not the name of a class"
     return f"the label is {label}, but there are {sum(isinstance(each, int) for each in known)} classes"
+
+
+def further_label(name: str, labels: Iterable[Any]) -> Label:
+    """Return the value of a class that is not among the labels: a number if all of them are numbers and it is one."""
+    given = [label.item() if isinstance(label, np.generic) else label for label in labels if label is not None]
+    numbers = all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in given)
+    number = as_number(name)
+    return number if numbers and isinstance(number, int) and str(number) == name else name
 
 
 def encoded(labels: Sequence[Label], class_names: tuple[str, ...] | None) -> tuple[Labels, tuple[str, ...]]:
