@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -375,3 +376,8 @@ def test_what_was_in_memory_is_the_same_when_it_is_read_again(tmp_path, parts):
         (tmp_path / name).mkdir()
         pq.write_table(arrow_table(own), tmp_path / name / "data.parquet")
         assert open_dataset(tmp_path / name, **options).shape == own.shape
+
+
+def test_a_table_of_another_package_is_told_how_to_become_one_of_pandas():
+    with pytest.raises(DataError, match=r"a Table of pyarrow: give data\.to_pandas\(\)"):
+        open_samples(pa.table({"a": [1, 2], "label": [0, 1]}))

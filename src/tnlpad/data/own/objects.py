@@ -83,6 +83,8 @@ def open_samples(
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
         return open_dataset(Path(data), **vars(options), reporter=reporter)
+    if hasattr(data, "to_pandas") and not hasattr(data, "iloc") and not _is_hugging_face(data):
+        raise DataError(f"data is {_kind(data)} of {type(data).__module__.split('.')[0]}: give data.to_pandas().")
     _refuse_columns(data, options)
     names = tuple(str(name) for name in class_names) if class_names is not None else None
     if _is_hugging_face(data):
