@@ -83,8 +83,6 @@ def open_samples(
                 raise DataError(f"{name} are given, and {_kind(data)} has its own: leave them out.")
     if isinstance(data, (str, os.PathLike)):
         return open_dataset(Path(data), **vars(options), reporter=reporter)
-    if hasattr(data, "to_pandas") and not hasattr(data, "iloc") and not _is_hugging_face(data):
-        raise DataError(f"data is {_kind(data)} of {type(data).__module__.split('.')[0]}: give data.to_pandas().")
     _refuse_columns(data, options)
     names = tuple(str(name) for name in class_names) if class_names is not None else None
     if _is_hugging_face(data):
@@ -105,7 +103,9 @@ def open_samples(
 
 
 def _refuse_columns(data: Any, options: ReadOptions) -> None:
-    """Raise DataError if the options name columns of data without columns."""
+    """Raise DataError for tables of other packages, and if the options name columns of data without columns."""
+    if hasattr(data, "to_pandas") and not hasattr(data, "iloc") and not _is_hugging_face(data):
+        raise DataError(f"data is {_kind(data)} of {type(data).__module__.split('.')[0]}: give data.to_pandas().")
     if options.ignored and not _is_pandas(data):
         raise DataError(f"ignore={options.ignored[0]!r}: {_kind(data)} is not a table. Leave it out.")
     if _is_pandas(data) or _is_hugging_face(data) or not options.labelled:
