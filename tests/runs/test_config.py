@@ -15,7 +15,7 @@ from tnlpad.data.own import DataShape
 from tnlpad.errors import NoiseDataError
 from tnlpad.methods import METHODS
 from tnlpad.runs.config import RunConfig, check_noise_file, command, configure, departures, from_json, with_settings
-from tnlpad.runs.devices import unused_gpu
+from tnlpad.runs.devices import device_named, unused_gpu
 from tnlpad.runs.recipes import DATASET_DEFAULTS, NEEDS_NOISE_RATE
 from tnlpad.runs.rules import RULES
 
@@ -680,3 +680,11 @@ def test_a_gpu_that_is_not_used_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert "--device cuda" in unused_gpu("cpu")
     assert unused_gpu("cuda:0") is None
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert device_named("cuda:1") == "cuda:1"
+    with pytest.raises(ValueError, match=r"cuda:7.*cuda:0 to cuda:1"):
+        device_named("cuda:7")

@@ -339,5 +339,6 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if on_cuda else []):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
         if on_cuda:
-            torch.cuda.manual_seed(seed)
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)  # seeds the current GPU alone
         yield

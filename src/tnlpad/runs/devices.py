@@ -17,6 +17,8 @@ def device_named(name: str) -> str:
         raise ValueError(f"device {name}: choose cpu, cuda or auto.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {name}: this torch sees no GPU. Use cpu; `tnlpad doctor` says more.")
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        raise ValueError(f"device {name}: the GPUs of this machine are cuda:0 to cuda:{count - 1}.")
     return name
 
 

@@ -220,9 +220,11 @@ def own_stream(device: torch.device) -> Iterator[None]:
         return
     outer, stream = torch.cuda.current_stream(device), torch.cuda.Stream(device)
     stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outer.wait_stream(stream)
 
 
 def compiled_if(wanted: bool) -> AbstractContextManager[object]:
