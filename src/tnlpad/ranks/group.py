@@ -31,7 +31,6 @@ from tnlpad.ranks.launch import TIMEOUT_SECONDS, launched_count, local_count, lo
 from tnlpad.regular_files import open_regular
 
 Result = TypeVar("Result")
-PATIENCE = timedelta(days=7)  # while rank 0 does something that may take any time
 # Buffers are equal without being sent: BatchNorm uses statistics of the whole batch. The option was renamed.
 BUFFERS_STAY: dict[str, Any] = {"broadcast_buffers": False}
 if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
@@ -48,12 +47,12 @@ class RankLost(Exception):
 
 @dataclass(kw_only=True, eq=False)
 class _Group:
-    """This rank's place among the others. `control` and `patient` carry Python objects, on the CPU."""
+    """This rank's place among the others. `control` carries Python objects, on the CPU."""
 
     rank: int
     count: int
     control: dist.ProcessGroup
-    patient: dist.ProcessGroup  # also for the roll call after a failure, which leaves the other groups unusable
+    roll_call: dist.ProcessGroup  # after a failure, which leaves the other groups unusable
     timeout: float
     wrapped: dict[nn.Module, DistributedDataParallel] = field(default_factory=dict)
     batch_size: int | None = None  # of the current step
@@ -96,7 +95,7 @@ def joined(device: torch.device, timeout: float = TIMEOUT_SECONDS) -> Iterator[t
         rank=dist.get_rank(),
         count=dist.get_world_size(),
         control=dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)),
-        patient=dist.new_group(backend="gloo", timeout=PATIENCE),
+        roll_call=dist.new_group(backend="gloo"),
         timeout=timeout,
     )
     try:
@@ -245,11 +244,8 @@ class _Whole(torch.autograd.Function):
         return gradient[share(ctx.total)] * count(), None
 
 
-def on_first(function: Callable[[], Result], *, patient: bool = False) -> Result:
-    """Call the function on rank 0 and return its result on every rank; an error there is raised on every rank.
-
-    With `patient`, the other ranks wait for as long as it takes.
-    """
+def on_first(function: Callable[[], Result]) -> Result:
+    """Call the function on rank 0 and return its result on every rank; an error there is raised on every rank."""
     if _group is None:
         return function()
     answer: list[Any] = [None, None]
@@ -259,7 +255,7 @@ def on_first(function: Callable[[], Result], *, patient: bool = False) -> Result
             answer[0] = function()
         except Exception as error:
             failed, answer[1] = error, portable(error)
-    dist.broadcast_object_list(answer, src=0, group=_group.patient if patient else _group.control)
+    dist.broadcast_object_list(answer, src=0, group=_group.control)
     if failed is not None:
         raise failed
     if answer[1] is not None:
@@ -348,7 +344,7 @@ def _who_is_lost(error: RuntimeError) -> str:
     assert _group is not None, "called by a rank that joined"
     again = "Start the same command again: the run continues from its last checkpoint."
     try:
-        dist.monitored_barrier(_group.patient, timedelta(seconds=ANSWER_SECONDS), wait_all_ranks=True)
+        dist.monitored_barrier(_group.roll_call, timedelta(seconds=ANSWER_SECONDS), wait_all_ranks=True)
     except RuntimeError as missing:
         numbers = str(missing).split("monitoredBarrier")[0]
         who = [word.strip(",") for word in numbers.split() if word.strip(",").isdigit()]
