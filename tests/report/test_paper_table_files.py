@@ -95,6 +95,14 @@ def test_a_caption_says_what_is_measured(table):
     assert r"Test accuracy in percent, mean\,$\pm$\,standard deviation over seeds" in caption
 
 
+def test_a_caption_explains_only_what_is_there(smoke):
+    """The table is not in the paper, and of one column there is no mean rank."""
+    text = latex(smoke)
+    assert "paper" not in text
+    assert "published" not in text
+    assert "rank" not in text
+
+
 def test_every_line_of_latex_has_as_many_cells(table):
     body = re.search(r"\\begin\{tabular\}.*?\\end\{tabular\}", latex(table), re.DOTALL)[0]
     lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]

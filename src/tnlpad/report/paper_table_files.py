@@ -200,7 +200,8 @@ def _latex(table: TableResults) -> str:
 def _latex_matrix(table: TableResults, matrix: Matrix) -> str:
     """Return a matrix with n in a column of its own, and published numbers once for each method."""
     title = table.title if matrix.title == table.title else f"{table.title}: {matrix.title}"
-    legend = LEGEND.replace(" with n in brackets", "")
+    published = any(entry.cell.published for line in matrix.lines for entry, _ in line.cells)
+    legend = LEGEND.replace(" with n in brackets", "") if published else BOLD
     ranks = RANK_LEGEND if matrix.ranks else ""
     notes = filter(None, (f"{title}.", MEASURE, legend, ranks, main_label_note(matrix.main_label)))
     rows = [

@@ -85,7 +85,7 @@ class Matrix:
         names: The columns as `--only` takes them.
         lines: A line for each method and variant.
         best: For each column, row and label of the best group of runs, and of those that tie with it.
-        ranks: The rank of each line, by row and label; empty where fewer than two methods share a column.
+        ranks: The rank of each line, by row and label; empty for a single column, or if no column has two methods.
     """
 
     title: str
@@ -266,7 +266,7 @@ def _ranks(parts: Sequence[Sequence[Entry]], main: str) -> dict[tuple[str, str],
     compared = [_compared(part, main) for part in parts]
     rows = {row for groups in compared for row in groups}
     shared = [(part, groups) for part, groups in zip(parts, compared, strict=True) if set(groups) == rows]
-    if len(rows) < 2 or not shared:
+    if len(rows) < 2 or len(parts) < 2 or not shared:
         return {}
     ours = mean_ranks([comparable_means(groups) for _, groups in shared])
     published = mean_ranks(
