@@ -202,6 +202,18 @@ def test_a_dataset_keeps_its_splits_features_and_class_names(tmp_path):
     assert after["test"]["text"][:] == before["test"]["text"][:]
 
 
+def test_a_new_class_in_one_split_fits_the_others(tmp_path):
+    for part, count in {"train": 30, "test": 10}.items():
+        table = pa.table({"x": np.arange(count) % 7, "label": np.arange(count) % 2})
+        (tmp_path / "data").mkdir(exist_ok=True)
+        pq.write_table(table, tmp_path / "data" / f"{part}-00000-of-00001.parquet")
+    run = trained(tmp_path / "data", tmp_path / "runs")
+    (tmp_path / "review.csv").write_text("id,label\ntrain/0,new\n")
+    for name in ("out", "out.parquet"):
+        document("clean", run, "--out", tmp_path / name, "--confidence", 1, "--review", tmp_path / "review.csv")
+        assert set(open_dataset(tmp_path / name).class_names) == {"0", "1", "new"}
+
+
 def test_a_dataset_is_written_as_parquet_files_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     folder = tmp_path / "data"

@@ -118,6 +118,8 @@ def _tables(found: CleanedDataset, *, with_split: bool = False, by_name: bool = 
     """
     by_name = by_name and found.values.class_names is not None
     tables = {part: _cleaned(found, part, with_split, by_name) for part in found.dataset.pieces}
+    if len({table.schema.field(found.label).type for table in tables.values()}) > 1:  # one has a new class
+        tables = {part: _with_names(found, table) for part, table in tables.items()}
     features = {} if by_name else _features(found, next(iter(tables.values())).column_names)
     described = {b"huggingface": json.dumps({"info": {"features": features}}).encode()} if features else {}
     return {part: table.replace_schema_metadata(_other_metadata(table) | described) for part, table in tables.items()}
@@ -147,6 +149,14 @@ def _cleaned(found: CleanedDataset, part: Part | None, with_split: bool, by_name
         parts = [part if sample is None else sample.split for _, sample in staying]
         table = table.append_column("split", pa.array(parts, pa.string()))
     return table
+
+
+def _with_names(found: CleanedDataset, table: Any) -> Any:
+    """Return the table with the names of the classes as labels."""
+    import pyarrow as pa
+
+    names = [found.values.name(value) for value in table.column(found.label).to_pylist()]
+    return _with_column(table, found.label, pa.array(names, pa.string()))
 
 
 def _with_column(table: Any, name: str, column: Any) -> Any:
