@@ -74,7 +74,7 @@ five folds on the same features (`python -m benchmarks.features`). *best C* is t
 measure, which nobody knows beforehand; *chosen C* has the highest out-of-fold accuracy on the noisy labels. Accuracies
 are on clean test samples. All are means over the seeds, in percent. The settings of the heads were chosen by noisy
 labels: those of these texts among them, but not those of these photographs. [own_data.md](own_data.md) says how, and
-what a first measurement on these photographs changed.
+what a first measurement on these photographs changed. How the labels are ranked was chosen on other data.
 
 """
 AUDIT = """
