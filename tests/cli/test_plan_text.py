@@ -7,6 +7,8 @@ from tnlpad.cli import app
 from tnlpad.grid.reproduce import experiments, select
 from tnlpad.records.archive import archive, write_archived
 
+PHOTOGRAPHS = ("real_world", "--only", "food101")
+
 
 def start(*words):
     result = CliRunner().invoke(app, [str(word) for word in words])
@@ -35,3 +37,9 @@ def test_what_needs_no_runs_is_shown_beside_finished_ones(tmp_path):
     write_run(out, cell, 1, settings=cell.settings)
     start("report", out, "--out", tmp_path / "report")
     assert (tmp_path / "report" / "tables" / "datasets.tex").is_file()
+
+
+def test_the_time_on_a_gpu_says_how_many_cores_decode_photographs():
+    plans = [start("reproduce", *target, "--dry-run", "--device", "cpu") for target in (["networks"], PHOTOGRAPHS)]
+    on_a_gpu = [text[text.index("With --device cuda") :] for text in plans]
+    assert ["Photographs are decoded by" in " ".join(text.split()) for text in on_a_gpu] == [False, True]

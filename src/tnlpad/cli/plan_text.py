@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tnlpad.grid.estimate import KnownFrom
     from tnlpad.grid.grid import Failure
     from tnlpad.grid.reproduce import Planned, PlannedStatus
+    from tnlpad.runs.config import RunConfig
 
 MOST_FAILURES_SHOWN = 5  # of each kind
 LONG_SECONDS = 3600
@@ -157,8 +158,7 @@ def _print_states(seen: "Sequence[PlannedStatus]") -> None:
 def what_is_left(seen: "Sequence[PlannedStatus]", where: Where, explain: bool = True) -> str:
     """Describe how many runs are left, how long they take, and, to `explain` it, how that was estimated."""
     from tnlpad.cli.progress import duration, machine_time
-    from tnlpad.grid.estimate import decodes, step_times
-    from tnlpad.runs.devices import available_cores
+    from tnlpad.grid.estimate import step_times
 
     left = [each for each in seen if each.state != "done"]
     if not left:
@@ -190,9 +190,20 @@ def what_is_left(seen: "Sequence[PlannedStatus]", where: Where, explain: bool = 
     text = f"{_runs_are(len(left))} left, {most}about {took}{at_once}."
     if not explain:
         return text
-    photographs = any(each.known_from != "like runs" and decodes(each.planned.config) for each in left)
-    cores = f" Photographs are decoded by {counted(available_cores(), 'core')}, as here."
-    return f"{text} Estimated: {basis}.{cores if photographs and on_gpu else ''}"
+    estimated = [each.planned.config for each in left if each.known_from != "like runs"]
+    return f"{text} Estimated: {basis}.{_decoding(estimated) if on_gpu else ''}"
+
+
+def _decoding(configs: "Sequence[RunConfig]") -> str:
+    """Return how many cores decode the photographs of these runs on a GPU; empty without photographs."""
+    from tnlpad.grid.estimate import decodes
+    from tnlpad.runs.devices import available_cores
+
+    return (
+        f" Photographs are decoded by {counted(available_cores(), 'core')}, as here."
+        if any(map(decodes, configs))
+        else ""
+    )
 
 
 def _runs_are(count: int) -> str:
@@ -205,13 +216,15 @@ def _print_gpu_hours(seen: "Sequence[PlannedStatus]") -> None:
     from tnlpad.grid.estimate import seconds_left, step_times
     from tnlpad.grid.reproduce import left_to_run
 
-    known = [seconds_left(config, 0, {}, "cuda")[0] for config in left_to_run(seen)]
+    left = left_to_run(seen)
+    known = [seconds_left(config, 0, {}, "cuda")[0] for config in left]
     seconds = [each for each in known if each is not None]
     if len(seconds) == len(known) and sum(each.seconds_left or 0.0 for each in seen) >= LONG_SECONDS:
         recorded = step_times()["cuda"]
         basis = f"{recorded['machine']}; {recorded['basis']}"
         took = machine_time(sum(seconds), "GPU")
-        typer.echo(f"With --device cuda: about {took}. Estimated from recorded step times ({basis}).")
+        estimated = f"Estimated from recorded step times ({basis}).{_decoding(left)}"
+        typer.echo(f"With --device cuda: about {took}. {estimated}")
 
 
 def _damage(each: "PlannedStatus", out: Path) -> str:
