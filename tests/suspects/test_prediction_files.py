@@ -180,3 +180,12 @@ def test_a_label_that_is_no_class_is_named(tmp_path):
     labels.write_text("\n".join(["dog", *(NAMES[label] for label in given[1:])]))
     with pytest.raises(DataError, match=r"label 'dog' of sample 0 .* 3 classes ant, bee, cat"):
         find_in_files(probabilities_file(tmp_path, ".npz", rows), labels)
+
+
+def test_ids_that_match_nothing_are_told_of(tmp_path):
+    given, rows = content()
+    probabilities = probabilities_file(tmp_path, ".csv", rows, shuffled=False)
+    without, with_ids = (labels_file(tmp_path, kind, given) for kind in (".txt", ".csv"))
+    note = f"{probabilities} has ids and {without} has none, so rows are matched by their order."
+    assert note in find_in_files(probabilities, without).notes
+    assert not any("order" in each for each in find_in_files(probabilities, with_ids).notes)

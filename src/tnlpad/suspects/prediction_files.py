@@ -7,7 +7,7 @@ have ids, by which the probabilities are then put in the order of the labels. A 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,17 @@ def find_in_files(probabilities: Path, labels: Path, features: Path | None = Non
     given = read_labels(labels, label)
     rows = read_numbers(probabilities, PROBABILITIES)
     points = None if features is None else read_numbers(features, CONTENT)
-    return find_suspects(
+    found = find_suspects(
         given.values,
         probabilities=_in_order(rows, given),
         features=None if points is None else _in_order(points, given),
         classes=rows.classes,
         ids=given.ids,
     )
+    with_ids = [each.path for each in (rows, points) if each is not None and each.ids is not None]
+    unmatched = with_ids if given.ids is None else []
+    notes = (f"{path} has ids and {labels} has none, so rows are matched by their order." for path in unmatched)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def read_labels(path: Path, label: str | None = None) -> Column:
