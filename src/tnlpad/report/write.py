@@ -10,6 +10,7 @@ Files are written by rename, and the page last, so that it never refers to a mis
 stay as they are.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ from tnlpad.report.style import inline_svg, save_figure
 from tnlpad.report.table import Table, TableFiles
 from tnlpad.report.words import noise_title
 from tnlpad.spreadsheets import Formulas
+
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")  # the comma of "60,000"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,11 +135,12 @@ def write_report(
 
 
 def _plain_table_files(table: Table) -> TableFiles:
-    """Return a table of text in all formats."""
+    """Return a table of text in all formats. Numbers have no thousands separators in the plain data."""
+    rows = [[THOUSANDS.sub("", str(cell)) for cell in row] for row in table.rows]
     return TableFiles(
         markdown=table.to_markdown(1),
         latex=latex_file(table.title, [latex_table(table, f"{table.title}.")]),
-        rows=[dict(zip(table.headings, row, strict=True)) for row in table.rows],
+        rows=[dict(zip(table.headings, row, strict=True)) for row in rows],
     )
 
 
