@@ -118,7 +118,7 @@ def test_numbers_beside_the_papers(runs, tmp_path):
 
 def test_n_of_a_paired_difference_does_not_stand_by_the_papers(runs, tmp_path):
     html = report(tmp_path / "report", runs).page.read_text()
-    assert "<small>+0.07<br>(3)</small>" in html
+    assert "<small>+0.07<br>n 3</small>" in html
 
 
 def test_facts_that_differ_come_with_counts(runs, tmp_path):
