@@ -247,12 +247,12 @@ def test_classes_that_are_one_or_cannot_be_learnt(tmp_path):
     (tmp_path / "x.csv").write_text("\n".join(["a,label,split", *rows]))
     result = clean(check(tmp_path / "x.csv"))
     assert "(train 2, validation 1, test 1)" in result.stdout
-    assert "similar names: Hot dog, hot_dog " in result.stdout
+    assert "names of classes that hardly differ: 'Hot dog', 'hot_dog'." in result.stdout
     assert "classes that are not in the training part: 2 (Hot dog, cow)" in result.stdout
     document = json.loads(check(tmp_path / "x.csv", "--json").stdout)
     assert document["classes_named_alike"] == [["Hot dog", "hot_dog"]]
     (tmp_path / "y.csv").write_text("a,label\n1,caf\u00e9\n2,cafe\u0301\n")
-    assert "similar names: " in check(tmp_path / "y.csv").stdout
+    assert r"hardly differ: 'cafe\u0301', 'caf\xe9'." in check(tmp_path / "y.csv").stdout
     assert document["classes_not_trained_on"] == ["Hot dog", "cow"]
 
 

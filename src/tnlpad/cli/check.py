@@ -226,9 +226,6 @@ def _about_classes(found: "Inspection") -> Iterator[str]:
     ):
         if names:
             yield f"{heading}: {len(names):,} ({_some(names)})"
-    for names in found.alike[:MAX_SHOWN]:
-        difference = "differ only in capitals, spaces or accents, or are the same number"
-        yield f"similar names: {_some(names)} {difference}, and count as {len(names)} classes"
 
 
 def _about_duplicates(found: "Inspection") -> Iterator[str]:

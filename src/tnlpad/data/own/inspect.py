@@ -1,6 +1,5 @@
 """Summarise own data before training: classes, parts, sizes, exact and near duplicates, and samples left out."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnlpad.data.own.dataset import OwnDataset, Problem
-from tnlpad.data.own.labels import as_number
+from tnlpad.data.own.labels import alike
 from tnlpad.data.own.near_duplicates import grouped, near_duplicate_groups, paired_by_value
 from tnlpad.data.progress import SILENT, Reporter
 
@@ -97,11 +96,8 @@ class Inspection:
 
     @property
     def alike(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of classes whose names are the same number, or differ only in case, spaces or encoding of accents."""
-        groups: dict[str | int | float, list[str]] = {}
-        for name in self.classes:
-            groups.setdefault(_normal(name), []).append(name)
-        return tuple(tuple(sorted(names)) for names in groups.values() if len(names) > 1)
+        """Groups of classes whose names hardly differ."""
+        return alike(self.classes)
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -132,15 +128,6 @@ class Inspection:
             "near_duplicates": [each.to_json() for each in self.near_duplicates],
             "notes": list(self.notes),
         }
-
-
-def _normal(name: str) -> str | int | float:
-    """Return a key that spellings of the same class share."""
-    number = as_number(name)
-    if number is not None:
-        return number
-    plain = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(letter for letter in plain if letter not in " _-")
 
 
 def inspect(own: OwnDataset, reporter: Reporter = SILENT) -> Inspection:

@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,9 @@ def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str
     missing = [name for name in class_names if name.lower() in NULL_TOKENS]
     if missing:
         yield f"words for a missing value count as classes ({', '.join(missing)}): leave missing labels empty."
-    if alike := list(_alike(class_names)):
-        shown = "; ".join([*alike[:MAX_GROUPS_NAMED], *["…"] * (len(alike) > MAX_GROUPS_NAMED)])
+    if groups := alike(class_names):
+        more = ["…"] if len(groups) > MAX_GROUPS_NAMED else []
+        shown = "; ".join([*map(_shown, groups[:MAX_GROUPS_NAMED]), *more])
         yield f"names of classes that hardly differ: {shown}. Are they the same class?"
     numbers = [number for number in map(as_number, class_names) if number is not None]
     fraction = next((number for number in numbers if number != int(number)), None)
@@ -98,18 +99,20 @@ def notes_on_classes(labels: Labels, class_names: Sequence[str]) -> Iterator[str
         yield f"every label is a number, such as {fraction:g}, and each number counts as a class: is it a measurement?"
 
 
-def _alike(class_names: Sequence[str]) -> Iterator[str]:
-    """Yield groups of names that differ in case, spaces, invisible characters or the format of a number alone."""
-    groups: dict[Hashable, list[str]] = defaultdict(list)
+def alike(class_names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Return groups of names that are the same number, or differ only in case, spaces, hyphens or what is invisible."""
+    groups: dict[str | int | float, list[str]] = defaultdict(list)
     for name in class_names:
-        visible = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
-        word = " ".join(visible.casefold().split())
-        number = as_number(word)
-        groups[word if number is None else number].append(name)
-    for names in groups.values():
-        if len(names) > 1:
-            look_alike = len({unicodedata.normalize("NFC", name) for name in names}) < len(names)
-            yield ", ".join(ascii(name) if look_alike else repr(name) for name in names)
+        number = as_number(name)
+        plain = unicodedata.normalize("NFKC", name).casefold()
+        visible = "".join(each for each in plain if each not in " _-" and unicodedata.category(each) != "Cf")
+        groups[visible if number is None else number].append(name)
+    return tuple(tuple(sorted(names)) for names in groups.values() if len(names) > 1)
+
+
+def _shown(names: Sequence[str]) -> str:
+    look_alike = len({unicodedata.normalize("NFC", name) for name in names}) < len(names)
+    return ", ".join(ascii(name) if look_alike else repr(name) for name in names)
 
 
 def as_number(text: str) -> int | float | None:
