@@ -14,8 +14,8 @@ This score was chosen with seed 1 on digits and on parts of MNIST and Fashion-MN
 
 `benchmarks/suspects.py` has the numbers of other seeds.
 
-Out-of-fold samples need no scaling. Their doubt is the logarithm of the odds of a fitted model (`random_errors.py`), with
-the classes that each class is taken for. This was chosen with seed 21 on digits, wine, breast_cancer, the sample of
+Out-of-fold samples need no scaling. Their doubt is the logarithm of the odds of a fitted model (`random_errors.py`),
+with the classes that each class is taken for. This was chosen with seed 21 on digits, wine, breast_cancer, a sample of
 Food-101 and labels of CIFAR-10N:
 
 - Without these classes, as if all wrong labels were equally likely, the order is far worse under pairflip, worse for
