@@ -42,7 +42,7 @@ def test_the_reason_has_the_numbers():
     rows, _, _ = listed(top=600)
     first = rows[0]
     assert f"“{first.suggested_name}” (" in first.why
-    assert f"not “{first.given_name}” (" in first.why
+    assert f"than “{first.given_name}” (" in first.why
     assert "in 0 of 10 epochs" in first.why
     assert any("never trained on" in row.why for row in rows if row.part == "validation")
     assert not any("never trained on" in row.why for row in rows if row.part == "train")

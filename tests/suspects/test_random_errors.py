@@ -166,7 +166,7 @@ def test_a_rare_class_is_named_and_not_suspect():
 def test_the_reason_names_networks_that_never_saw_the_label():
     scores, _ = judged(0.2, samples=200)
     rows = suspects(rank(scores), scores, names(200), 200)
-    assert f"predict “{rows[0].suggested_name}”" in rows[0].why
+    assert f"find “{rows[0].suggested_name}”" in rows[0].why
     assert "never saw this label agree" in rows[-1].why
     assert not any("epoch" in row.why for row in rows)
 

@@ -327,7 +327,7 @@ def _why(
 ) -> str:
     """Explain the rank of a sample with the mean probabilities behind it."""
     if preferred:
-        text = f"On average over the epochs the network predicts {suggested}, not {given}"
+        text = f"On average over the epochs the network finds {suggested} more likely than {given}"
     elif suspect:
         text = f"On average over the epochs the network predicts {given}, but also {suggested}, and often confuses them"
     else:
@@ -343,7 +343,7 @@ def _why(
 def _why_out_of_fold(given: str, suggested: str, *, preferred: bool, rare: bool) -> str:
     """Explain the rank of an out-of-fold sample."""
     if preferred:
-        text = f"Models that never saw this label predict {suggested}, not {given}"
+        text = f"Models that never saw this label find {suggested} more likely than {given}"
     else:
         text = f"Models that never saw this label agree with {given}"
     return text + ("; the class has too few samples to judge." if rare else ".")
