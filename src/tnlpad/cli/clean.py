@@ -84,7 +84,7 @@ def clean(
 ) -> None:
     """Write all samples with the probably wrong labels corrected or dropped.
 
-    The data are written in the form in which they came, with all columns, and
+    The data are written in their original format, with all columns, and
     the original labels in original_label. `tnlpad train` reads them, and does
     not ask again about labels that you decided on. PATH.changes.csv lists
     every change and why. The test split is not changed. Decisions of an audit

@@ -27,8 +27,8 @@ def export(
     """Write the network of the chosen epoch for other programs.
 
     The ONNX file takes pixels from 0 to 1, or the columns of numbers as they
-    are in the data. From texts, categories and columns with gaps, tnlpad
-    computes the numbers that it takes. It returns logits, and holds the names
+    are in the data. For texts, categories and columns with gaps, it takes
+    numbers that only tnlpad computes. It returns logits, and holds the names
     of the classes. It is written only if its outputs equal torch's.
 
     Example: tnlpad export RUN --onnx --out model.onnx

@@ -146,8 +146,7 @@ def train(
         resuming_option(
             metavar="SECONDS",
             min=1,
-            help="Seconds without an answer after which another process of the training is taken for lost (default: "
-            "600).",
+            help="Seconds without an answer after which another process of the training counts as lost (default: 600).",
             show_default=False,
         ),
     ] = 600.0,

@@ -47,6 +47,7 @@ PAPER, INK, SOFT, GRID, PLAIN, W, SIGMA, GAMMA, GRADIENT, BEST = (light for ligh
 ON_FILL, FILL_LOW, FILL_HIGH = "#111418", "#eef3f8", "#6fa8d6"
 
 WIDTH_INCHES = 5.8  # a text column of a paper, and about the width of a phone
+END_LABEL_POINTS = 10.5  # size of letters beside the ends of curves
 PAGE_REM_PER_INCH = 7.2  # makes letters as large as the page's text
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -137,13 +138,12 @@ def legend_below(
     figure.legend(handles=[*handles, *others], loc="outside lower center", ncols=columns, handlelength=handle_length)
 
 
-def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]], size: float = 10.5) -> None:
+def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]]) -> None:
     """Write labels right of the axes at the height of each line's end, moved apart where they collide.
 
     Args:
         axes: Axes with final limits.
         labels: Text, height in data units, and colour.
-        size: Font size in points.
     """
     figure = axes.figure.figure  # the top-level figure, also for axes in a subfigure
     texts = [
@@ -155,7 +155,7 @@ def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]], size: float
             textcoords="offset points",
             color=colour,
             va="center",
-            fontsize=size,
+            fontsize=END_LABEL_POINTS,
             fontweight="bold",
             annotation_clip=False,
         )
@@ -164,7 +164,7 @@ def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]], size: float
     figure.draw_without_rendering()  # the axes' height is known only after the layout has made room for the texts
     points = axes.get_window_extent().height * 72 / figure.dpi
     wanted = [float(axes.transAxes.inverted().transform(axes.transData.transform((1, y)))[1]) for _, y, _ in labels]
-    placed = push_apart(wanted, apart=1.2 * size / points, low=-math.inf, high=1.0)
+    placed = push_apart(wanted, apart=1.2 * END_LABEL_POINTS / points, low=-math.inf, high=1.0)
     for text, height in zip(texts, placed, strict=True):
         text.xy = (1, height)
 

@@ -31,7 +31,6 @@ from tnlpad.types import Index, Labels
 By = Literal["random", "class", "confidence"]
 Choice = Literal["right", "wrong", "unsure"]
 DESIGNS: tuple[By, ...] = get_args(By)
-DEFAULT_SIZE = 100
 CONFIDENCE_STRATA = 5
 EQUAL_PART = 0.5  # of a stratified sample: spread equally over the strata
 MIN_DEVIATION = 0.1  # of a label for the cutting of strata, so that one range does not hold nearly all labels

@@ -75,7 +75,6 @@ def audit_page(
     *,
     command: str,
     file: str,
-    data: "OwnDataset | None" = None,
     root: Path | None = None,
     warn: Callable[[str], None],
 ) -> str:
@@ -87,9 +86,9 @@ def audit_page(
         token: Name of the drawing; the decisions carry it, and those of different drawings are kept apart.
         command: The command to run with the decisions.
         file: Name of the file in which the page saves them.
-        data, root, warn: See `write_suspects`.
+        root, warn: See `write_suspects`.
     """
-    shown = Illustrator(run, data, root, warn)
+    shown = Illustrator(run, None, root, warn)
     cards = [
         {**each.to_json(), "picture": shown.picture(each), "text": shown.text(each), "values": shown.values(each)}
         for each in run.suspects_at(run.ranking.positions[sample.rows])
