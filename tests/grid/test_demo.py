@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tnlpad import __version__
 from tnlpad.grid import demo
 from tnlpad.grid.demo import DemoFailed, demo_record, demo_runs, run_demo, summary
 from tnlpad.records.store import RunFolder
@@ -104,6 +105,7 @@ def test_the_record_is_plain_json_and_complete(short, folder):
     }
     assert document["test_size"] == 360
     assert document["versions"]["torch"] == torch.__version__
+    assert document["versions"]["tnlpad"] == __version__
     assert len(document["runs"]) == 4
     assert "tnlpad train digits --noise symmetric:0.4 --method standard --seed 2 --set epochs=2" in (
         document["runs"].values()

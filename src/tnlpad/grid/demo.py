@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tnlpad import __version__
 from tnlpad.grid.executors import execute
 from tnlpad.grid.grid import run_grid
 from tnlpad.records.store import RunFolder
@@ -129,9 +130,10 @@ def _gain(plain: Mapping[str, Any], sigma: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    packages = ("tnlpad", "torch", "numpy", "scikit-learn")
+    packages = ("torch", "numpy", "scikit-learn")
     return {
         "python": platform.python_version(),
+        "tnlpad": __version__,  # that of an editable installation may be older
         **{name: version(name) for name in packages},
         "platform": f"{platform.system()} {platform.machine()}",
     }
