@@ -104,6 +104,15 @@ def test_a_damaged_table(tmp_path):
         read_hugging_face(folder)
 
 
+@pytest.mark.parametrize("value", [{"bytes": b"x", "path": None}, [{"bytes": b"x", "path": None}]])
+def test_a_name_within_a_column_that_is_not_utf8(tmp_path, value):
+    folder = write_arrow(tmp_path / "data", pa.table({"image": [value], "label": [0]}))
+    file = folder / "data-00000-of-00001.arrow"
+    file.write_bytes(file.read_bytes().replace(b"path", b"p\xe1th"))
+    with pytest.raises(DataError, match="cannot be read as Arrow"):
+        read_hugging_face(folder)
+
+
 def test_one_parquet_file_with_the_pictures_within(tmp_path):
     contents = [save(tmp_path / f"{n}.png", picture(n)).read_bytes() for n in range(4)]
     table = pa.table(

@@ -162,7 +162,22 @@ def validated(table: Any, path: Path) -> Any:
     """Return the Arrow table after a full check; reading values of an invalid one can crash the process."""
     table.validate(full=True)
     require_different(table.column_names, path)
+    for kind in table.schema.types:
+        _decode_names(kind)
     return table
+
+
+def _decode_names(kind: Any) -> None:
+    """Raise UnicodeDecodeError for a field of a type whose name is not UTF-8, which Arrow's own check accepts."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        fields = {field.name: field.type for field in kind}  # to ask for a name decodes it
+        within = list(fields.values())
+    else:  # lists, dictionaries and maps
+        within = [getattr(kind, name) for name in ("value_type", "key_type", "item_type") if hasattr(kind, name)]
+    for each in within:
+        _decode_names(each)
 
 
 def joined(tables: Sequence[Any], folder: Path) -> Any:
