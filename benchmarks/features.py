@@ -68,7 +68,7 @@ def main() -> None:
     record = {"machine": machine("cpu"), "versions": versions(), "grid": GRID, "cells": cells, "means": means(cells)}
     if options.earlier is not None:
         earlier = json.loads(options.earlier.read_text())
-        record |= {"commands": earlier["commands"], "earlier": earlier["versions"]}
+        record |= {"commands": earlier["commands"], "earlier": earlier.get("earlier", earlier["versions"])}
     leave(record | ({"commands": list(commands(options))} if options.time else {}), options.save)
 
 
