@@ -70,11 +70,12 @@ FEATURES = """
 ## Photographs and texts, judged out of fold
 
 Heads on features of a pretrained network (`--backbone lite`) or of texts, beside cleanlab with logistic regression in
-five folds on the same features (`python -m benchmarks.features`). *best C* is the best of {grid} values of C for each
-measure, which nobody knows beforehand; *chosen C* has the highest out-of-fold accuracy on the noisy labels. Accuracies
-are on clean test samples. All are means over the seeds, in percent. The settings of the heads were chosen by noisy
-labels: those of these texts among them, but not those of these photographs. [own_data.md](own_data.md) says how, and
-what a first measurement on these photographs changed. How the labels are ranked was chosen on other data.
+five folds on the same features (`python -m benchmarks.features`, tnlpad {version}). *best C* is the best of {grid}
+values of C for each measure, which nobody knows beforehand; *chosen C* has the highest out-of-fold accuracy on the
+noisy labels. Accuracies are on clean test samples. All are means over the seeds, in percent. The settings of the heads
+were chosen by noisy labels: those of these texts among them, but not those of these photographs.
+[own_data.md](own_data.md) says how, and what a first measurement on these photographs changed. How the labels are
+ranked was chosen on other data.
 
 """
 AUDIT = """
@@ -89,22 +90,22 @@ of a simple random sample is exact, so its true coverage is at least 95 %. The w
 MANY_RATES = """
 ## Rates and confidences over many trainings
 
-`python -m benchmarks.rates` trains on {trainings} combinations of data, noise and seed. *heads* are judged out of fold.
-*one training* and *scratch* have held-out samples, of tables and of images. Estimates claim to cover random errors
-only. They miss errors of people, of rules, and those that follow the classes, wholly or in part, as the printed
-sentences say. Networks that are too weak give no rate. *calibration error* is the mean difference between confidence
-and share of wrong labels over ten bins: a median over the trainings with a rate, and in the last columns over all
-trainings before and after audits of 200 labels, ten of each training. The rule that clear samples count no more than
-all held-out ones was made after digits from scratch with 30 % random errors and seed 5 had been 21 points off, so that
-training is no independent evidence for it.
+`python -m benchmarks.rates` trains on {trainings} combinations of data, noise and seed (tnlpad {version}). *heads* are
+judged out of fold. *one training* and *scratch* have held-out samples, of tables and of images. Estimates claim to
+cover random errors only. They miss errors of people, of rules, and those that follow the classes, wholly or in part, as
+the printed sentences say. Networks that are too weak give no rate. *calibration error* is the mean difference between
+confidence and share of wrong labels over ten bins: a median over the trainings with a rate, and in the last columns
+over all trainings before and after audits of 200 labels, ten of each training. The rule that clear samples count no
+more than all held-out ones was made after digits from scratch with 30 % random errors and seed 5 had been 21 points
+off, so that training is no independent evidence for it.
 
 """
 VOTES = """
 ## Predictions of any model, with and without votes
 
 `tnlpad.find_suspects` from the out-of-fold predictions of three models of scikit-learn: logistic regression, a random
-forest and a small network (`python -m benchmarks.predictions`). With `features=`, the nearest samples vote on each
-label; here these are the features that the model was trained on. The table shows means over the models.
+forest and a small network (`python -m benchmarks.predictions`, tnlpad {version}). With `features=`, the nearest samples
+vote on each label; here these are the features that the model was trained on. The table shows means over the models.
 
 """
 IN_TRAINING = """
@@ -132,6 +133,11 @@ def page() -> str:
     return "".join(parts)
 
 
+def version(record: Mapping[str, Any]) -> str:
+    """Return the version of tnlpad that made a record."""
+    return str(record["versions"]["tnlpad"])
+
+
 def on_features(record: Mapping[str, Any]) -> str:
     """Return the comparison with regressions on the same features."""
     who = {"ours": "tnlpad", "best": "best C", "chosen": "chosen C"}
@@ -145,7 +151,8 @@ def on_features(record: Mapping[str, Any]) -> str:
         estimate = f"{100 * mean(each['estimate'] for each in given):.1f}" if given else "withheld"
         facts = (row["data"], row["noise"], str(row["n"]), f"{100 * row['truth']:.1f}")
         rates.append([*facts, estimate, f"{inside} of {len(given)}"])
-    text = FEATURES.format(grid=len(record["grid"])) + "### Share of wrong labels\n\n" + table(rates)
+    about = FEATURES.format(grid=len(record["grid"]), version=version(record))
+    text = about + "### Share of wrong labels\n\n" + table(rates)
     for measure, title in named.items():
         rows = [["data", "wrong labels", *who.values()], ["---", "---", *["---:"] * len(who)]]
         for row in record["means"]:
@@ -181,7 +188,7 @@ def many_rates(record: Mapping[str, Any]) -> str:
     rows = [heads, ["---", "---", *["---:"] * (len(heads) - 2)]]
     rows += [[kind, errors, *rate_columns(group)] for (kind, errors), group in sorted(groups.items())]
     rows.append(["all", "all", *rate_columns(cells)])
-    return MANY_RATES.format(trainings=len(cells)) + table(rows) + fell_short(cells)
+    return MANY_RATES.format(trainings=len(cells), version=version(record)) + table(rows) + fell_short(cells)
 
 
 def errors_of(cell: Cell) -> str:
@@ -259,7 +266,8 @@ def predicted(record: Mapping[str, Any]) -> str:
             row.append(f"{100 * mean(cell[kind]['auroc'] for cell in cells):.1f}")
             row.append(f"{listed / len(cells):,.0f}" + (f" ({100 * wrong / listed:.0f})" if listed else ""))
         found.append(row)
-    return VOTES + table(rows) + "\n" + gains(record["votes"]) + IN_TRAINING + table(found)
+    about = VOTES.format(version=version(record))
+    return about + table(rows) + "\n" + gains(record["votes"]) + IN_TRAINING + table(found)
 
 
 def by_data(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
