@@ -3,22 +3,24 @@
 PYTHON ?= python3
 MINUTES ?= 5
 VENV := .venv
+LOWEST := .venv-lowest
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long soak lint format docs results clean help
+.PHONY: demo test test-long test-lowest soak lint format docs results clean help
 
 help:
-	@echo "make demo       train on digits with 40 % wrong labels and write demo/report.html, in under a minute"
-	@echo "make test       run the tests; lists what it skips and why"
-	@echo "make test-long  run the long tests as well"
-	@echo "make soak       attack the program for MINUTES=5: kills, full disks, damaged files; see docs/reliability.md"
-	@echo "make lint       run ruff and mypy (strict)"
-	@echo "make format     let ruff reformat the code"
-	@echo "make docs       write the generated pages, step times, and README's excerpt and screenshot"
-	@echo "make results    write docs/results.md and README's table from the records in results/"
-	@echo "make clean      remove .venv and caches"
+	@echo "make demo         train on digits with 40 % wrong labels and write demo/report.html, in under a minute"
+	@echo "make test         run the tests; lists what it skips and why"
+	@echo "make test-long    run the long tests as well"
+	@echo "make test-lowest  run the tests with the lowest versions that pyproject.toml allows; downloads gigabytes"
+	@echo "make soak         attack the program for MINUTES=5: kills, full disks, damaged files; see docs/reliability.md"
+	@echo "make lint         run ruff and mypy (strict)"
+	@echo "make format       let ruff reformat the code"
+	@echo "make docs         write the generated pages, step times, and README's excerpt and screenshot"
+	@echo "make results      write docs/results.md and README's table from the records in results/"
+	@echo "make clean        remove .venv and caches"
 
 # The demo needs the package alone. Tests need all extras, which take longer to install.
 $(CORE): pyproject.toml constraints.txt
@@ -40,6 +42,13 @@ test: $(READY)
 
 test-long: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --long -o faulthandler_timeout=3600
+
+# In an environment of its own. uv chooses the versions: pip has no such option.
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct -e '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal
 
 soak: $(READY)
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
@@ -67,4 +76,4 @@ results: $(READY)
 	$(BIN)/python docs/results.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

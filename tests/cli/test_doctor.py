@@ -47,6 +47,17 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(monkeypatch):
     assert "torch is 1.0, which is too old" in result.stdout
 
 
+def test_source_that_is_not_installed(monkeypatch):
+    def requires(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(sys.modules["tnlpad.cli.doctor"], "requires", requires)
+    result = invoke()
+    assert result.exit_code == 1
+    assert "tnlpad is not installed" in result.stdout
+    assert "CPU:" in result.stdout
+
+
 def test_what_several_extras_want_is_named_once(monkeypatch):
     module = sys.modules["tnlpad.cli.doctor"]
     wanted = ["typer>=0.19", "nowhere>=2; extra == 'dev'", "nowhere>=2; extra == 'ray'", "older>=1; extra == 'ray'"]

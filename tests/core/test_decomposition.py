@@ -413,7 +413,8 @@ def test_an_empty_group_is_allowed():
     optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1)
     before = [p.clone() for p in model.parameters()]
     train(model, optimizer, batches(2), epoch_length=2)
-    assert not any(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    same = [name for a, (name, b) in zip(before, model.named_parameters(), strict=True) if torch.equal(a, b)]
+    assert set(same) <= {"0.bias"}  # BatchNorm follows: its gradient is 0 up to rounding
 
 
 def test_plain_parameters_are_all_decomposed():

@@ -1,6 +1,7 @@
 """The one-pass CUDA update: when it is used, with a stand-in; against the general one; and in a CUDA graph."""
 
 import copy
+import inspect
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -211,7 +212,7 @@ def test_sums_have_one_order_for_weights_of_any_dtype():
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from tnlpad.core.fused_sgd import _update
+    from tnlpad.core.fused_sgd import LAUNCH, _update
 
     types = dict.fromkeys(("block_tensor", "block_start", "sizes"), "*i32")
     types |= dict.fromkeys(("sums", "partials", "beta", "lr"), "*fp32")
@@ -220,11 +221,13 @@ def test_sums_have_one_order_for_weights_of_any_dtype():
     options = {"UPDATE": True, "MOMENTUM": True, "NESTEROV": False, "MAXIMIZE": False, "GLOBAL": True, "ALIGNED": True}
     options |= {"TENSORS": 22, "TENSORS_PADDED": 32, "BLOCK": 1024}
 
+    in_signature = "constexprs" in inspect.signature(ASTSource).parameters  # since Triton 3.3
+
     def layouts(weights):
-        signature = types | {"weights_like": weights} | dict.fromkeys(options, "constexpr")
-        ordered = {name: signature[name] for name in _update.arg_names}
-        source = ASTSource(fn=_update, signature=ordered, constexprs=options)
-        code = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4}).asm["ttgir"]
+        signature = types | {"weights_like": weights} | (dict.fromkeys(options, "constexpr") if in_signature else {})
+        ordered = {name: signature[name] for name in _update.arg_names if name in signature}
+        source = ASTSource(fn=_update, signature=ordered, **{"constexprs" if in_signature else "constants": options})
+        code = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=LAUNCH).asm["ttgir"]
         assert "convert_layout" not in code
         return {line for line in code.splitlines() if line.startswith("#blocked")}
 

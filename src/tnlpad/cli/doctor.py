@@ -17,7 +17,7 @@ from tnlpad.cli.output import print_json, say
 def doctor(as_json: AsJson = False) -> None:
     """Print versions and devices. Exits with 1 if a required package is missing."""
     say("Loading torch.")
-    dependencies = [_dependency(text) for text in requires("tnlpad") or []]
+    dependencies = [_dependency(text) for text in _requirements()]
     torch = _torch()
     report = {
         "tnlpad": __version__,
@@ -34,6 +34,14 @@ def doctor(as_json: AsJson = False) -> None:
         _print_report(report)
     if report["problems"]:
         raise typer.Exit(1)
+
+
+def _requirements() -> list[str]:
+    """Return the requirements of the package; none if it runs without being installed."""
+    try:
+        return requires("tnlpad") or []
+    except PackageNotFoundError:
+        return []
 
 
 def _dependency(text: str) -> dict[str, Any]:
@@ -84,6 +92,8 @@ def _torch() -> dict[str, Any]:
 def _problems(dependencies: list[dict[str, Any]], torch: dict[str, Any]) -> list[str]:
     """List what keeps tnlpad from working, each with a remedy. Missing extras are no problem."""
     problems = []
+    if not dependencies:
+        problems.append("tnlpad is not installed here, so what it needs is unknown. Install it: see README.md")
     for each in dependencies:
         if not each["ok"] and each["extra"] is None:
             state = "is missing" if each["installed"] is None else f"is {each['installed']}, which is too old"

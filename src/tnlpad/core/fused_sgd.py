@@ -25,7 +25,7 @@ from tnlpad.core.parts import Parts, same_layout
 from tnlpad.core.sharded import is_sharded, piece, pieces, same_sharding, sum_over_ranks
 
 BLOCK = 1024
-WARPS = 4
+LAUNCH = {"num_warps": 4, "enable_fp_fusion": True}  # Triton 3.10 rounds a·b before it adds c, unless told
 MOST_CAPTURED = 32  # updates in one graph
 MOST_ELEMENTS = 2**31 - BLOCK  # of a weight: the kernel counts them in 32 bits
 
@@ -34,7 +34,7 @@ MOST_ELEMENTS = 2**31 - BLOCK  # of a weight: the kernel counts them in 32 bits
 def _pointer(addresses, index, TYPE: tl.constexpr, ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
     # Four elements at a time, whatever their type: then all values have one layout, and sums one order.
     pointer = tl.load(addresses + index).to(tl.pointer_type(TYPE))
-    return tl.multiple_of(pointer, 4 * TYPE.primitive_bitwidth // 8) if ALIGNED else pointer
+    return tl.multiple_of(pointer, 4 * pointer.dtype.element_ty.primitive_bitwidth // 8) if ALIGNED else pointer
 
 
 @triton.jit
@@ -277,12 +277,12 @@ class FusedSGD:
             TENSORS=len(self.weights),
             TENSORS_PADDED=triton.next_power_of_2(len(self.weights)),
             BLOCK=BLOCK,
-            num_warps=WARPS,
+            **LAUNCH,
         )
 
     def _add_up(self) -> None:
         tables = self.first_block, self.end_block
-        _add_up[(len(self.weights),)](self.partials, *tables, self.sums, CHUNK=1024, num_warps=4)
+        _add_up[(len(self.weights),)](self.partials, *tables, self.sums, CHUNK=1024, **LAUNCH)
         if self.sharded:
             self.sums.copy_(sum_over_ranks(self.sums, self.whole[0]))
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 TAPS = 32  # weights multiplied at a time
 SQUARES, SQUARES_BACKWARD, PIXELS = 16, 32, 64  # per program
 COLUMNS = 32  # of the gradient's parts, per program that adds them up
+LAUNCH = {"num_warps": 4, "enable_fp_fusion": True}  # Triton 3.10 rounds a·b before it adds c, unless told
 
 
 @triton.jit
@@ -163,7 +164,7 @@ def convolved_pooled(x: Tensor, w: Tensor, b: Tensor, padding: int) -> tuple[Ten
     squares = y.numel() // sizes["OUT"]
     _forward[(triton.cdiv(squares, SQUARES),)](
         *(x, w, b, y, kept, squares, *x.stride(), *w.stride()),
-        **sizes, TAPS=TAPS, OUT_PADDED=_padded(len(w)), BLOCK=SQUARES, num_warps=4, num_stages=1,
+        **sizes, TAPS=TAPS, OUT_PADDED=_padded(len(w)), BLOCK=SQUARES, num_stages=1, **LAUNCH,
     )  # fmt: skip
     return y, kept
 
@@ -183,7 +184,7 @@ def of_images(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> Te
     pixels = dx.numel() // sizes["C"]
     _of_images[(triton.cdiv(pixels, PIXELS),)](
         *(g, kept, w, dx, pixels, *w.stride()),
-        **sizes, IN_PADDED=_padded(sizes["C"]), OUT_PADDED=_padded(len(w)), BLOCK=PIXELS, num_warps=4,
+        **sizes, IN_PADDED=_padded(sizes["C"]), OUT_PADDED=_padded(len(w)), BLOCK=PIXELS, **LAUNCH,
     )  # fmt: skip
     return dx
 
@@ -202,13 +203,13 @@ def of_weights(g: Tensor, kept: Tensor, x: Tensor, w: Tensor, padding: int) -> t
     parts = x.new_empty(count, len(w) * taps)
     _of_weights[(count, triton.cdiv(taps, TAPS))](
         *(g, kept, x, parts, squares, *x.stride()),
-        **sizes, TAPS=TAPS, OUT_PADDED=_padded(len(w)), BLOCK=SQUARES_BACKWARD, num_warps=4,
+        **sizes, TAPS=TAPS, OUT_PADDED=_padded(len(w)), BLOCK=SQUARES_BACKWARD, **LAUNCH,
     )  # fmt: skip
     dw, db = torch.empty_like(w), w.new_empty(len(w))
     shape = {name: sizes[name] for name in ("C", "OUT", "K")}
     _add_up[(triton.cdiv(len(w) * taps, COLUMNS),)](
         *(parts, dw, db, *dw.stride()),
-        **shape, PARTS=count, CHUNK=min(128, _padded(count)), COLUMNS=COLUMNS, num_warps=4,
+        **shape, PARTS=count, CHUNK=min(128, _padded(count)), COLUMNS=COLUMNS, **LAUNCH,
     )  # fmt: skip
     return dw, db
 
