@@ -81,6 +81,27 @@ def test_mode_round_trip_is_exact_and_idempotent():
     assert all_equal(list(before.values()), list(model.state_dict().values()))
 
 
+@pytest.mark.parametrize("grad", [True, False])
+def test_the_weights_change_within_an_autocast_block(grad):
+    """It casts each weight once and would use that cast again."""
+    model = small_network(torch.float32).eval()
+    optimizer = sgd(model)
+    images = batches(1, torch.float32)[0][0]
+    with torch.set_grad_enabled(grad), torch.autocast("cpu", torch.bfloat16):
+        w = model(images)
+        with optimizer.sigma_weights():
+            sigma = model(images)
+        again = model(images)
+        optimizer.eval()
+        held = model(images)
+    with optimizer.sigma_weights(), torch.autocast("cpu", torch.bfloat16):
+        expected = model(images)
+    assert torch.equal(sigma, expected)
+    assert torch.equal(held, expected)
+    assert torch.equal(again, w)
+    assert not torch.equal(w, expected)
+
+
 def test_a_frozen_model_can_be_judged():
     model = small_network()
     optimizer = sgd(model)

@@ -297,6 +297,7 @@ class Decomposition(Optimizer):
             self._gamma_share = gamma_share
             for parts in self._parts:
                 parts.write(gamma_share)
+            torch.clear_autocast_cache()  # an autocast block around this would go on with casts of the other weights
 
     def sigma_state_dict(self, model: nn.Module) -> dict[str, Any]:
         """Return the model's state dict with σ in place of w, to save, ship and load into an ordinary model.
