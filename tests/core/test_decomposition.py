@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 
 import pytest
 import torch
@@ -195,6 +196,13 @@ def test_a_bad_penalty_value_names_the_epoch(value):
     with pytest.raises(ValueError, match=f"gamma_penalty is {value} at epoch 2"):
         optimizer.start_epoch()
     assert optimizer.epoch == 1
+
+
+@pytest.mark.parametrize("value", [None, "strong", [1.0]])
+def test_a_penalty_that_is_no_number_is_named(value):
+    optimizer = sgd(small_network(), c2=None, gamma_penalty=lambda epoch: value)
+    with pytest.raises(TypeError, match=f"gamma_penalty is {re.escape(repr(value))} at epoch 1: .* a number >= 0"):
+        optimizer.start_epoch()
 
 
 def test_an_infinite_penalty_needs_the_proximal_update():
@@ -500,8 +508,9 @@ def test_load_hooks_run():
 
 def test_wrong_kinds_of_arguments_say_what_is_wanted():
     weight = nn.Parameter(torch.ones(3))
-    with pytest.raises(TypeError, match="single tensor"):
-        Decomposition(weight, torch.optim.SGD, lr=0.1)
+    for params, kind in (weight, "single tensor"), (small_network(), "Sequential"), ({"weight": weight}, "dict"):
+        with pytest.raises(TypeError, match=rf"params is a {kind}: .*parameter_groups\(model\)"):
+            Decomposition(params, torch.optim.SGD, lr=0.1)
     with pytest.raises(TypeError, match="base is SGD"):
         Decomposition([weight], torch.optim.SGD([weight], lr=0.1))
     with pytest.raises(ValueError, match="twice in one group"), pytest.warns(UserWarning, match="duplicate"):
@@ -523,6 +532,8 @@ def test_wrong_kinds_of_arguments_say_what_is_wanted():
         ({"gamma_update": "prox"}, "gamma_update='prox'"),
         ({"gamma_lr_scale": -1.0}, "gamma_lr_scale=-1.0"),
         ({"steps_per_epoch": 0}, "steps_per_epoch=0"),
+        ({"steps_per_epoch": 31.25}, "steps_per_epoch=31.25: must be a whole number"),
+        ({"steps_per_epoch": float("inf")}, "steps_per_epoch=inf: must be a whole number"),
         ({"lr": -1.0}, "learning rate"),
         ({"momentums": 0.9}, "momentums"),
         ({"gamma_update": "proximal", "nesterov": True}, "nesterov=False"),

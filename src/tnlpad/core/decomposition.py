@@ -115,8 +115,9 @@ class Decomposition(Optimizer):
         working_dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        if isinstance(params, Tensor):
-            raise TypeError("params is a single tensor: pass a list of parameters, or groups from parameter_groups().")
+        if isinstance(params, (Tensor, nn.Module, dict)):
+            kind = "single tensor" if isinstance(params, Tensor) else type(params).__name__
+            raise TypeError(f"params is a {kind}: pass a list of parameters, or groups from parameter_groups(model).")
         self.sigma_penalty = choose_penalty("c1", c1, "sigma_penalty", sigma_penalty, SIGMA_PENALTY, LinearGrowth)
         self.gamma_penalty = choose_penalty("c2", c2, "gamma_penalty", gamma_penalty, GAMMA_PENALTY, PowerDecay)
         _check_arguments(base, norm, gamma_update, steps_per_epoch, working_dtype, options)
@@ -478,7 +479,9 @@ def _check_arguments(
         raise ValueError(f'norm={norm!r}: choose "global" or "tensor".')
     if gamma_update not in ("subgradient", "proximal"):
         raise ValueError(f'gamma_update={gamma_update!r}: choose "subgradient" or "proximal".')
-    if steps_per_epoch is not None and steps_per_epoch < 1:
-        raise ValueError(f"steps_per_epoch={steps_per_epoch}: must be at least 1, or None to call start_epoch().")
+    if steps_per_epoch is not None and not (steps_per_epoch >= 1 and steps_per_epoch % 1 == 0):
+        raise ValueError(
+            f"steps_per_epoch={steps_per_epoch}: must be a whole number of at least 1, or None to call start_epoch()."
+        )
     if working_dtype not in (None, torch.bfloat16):
         raise ValueError(f"working_dtype={working_dtype}: choose torch.bfloat16 or None.")

@@ -118,13 +118,15 @@ def strength(penalty: Penalty | None, epoch: int, name: str) -> float:
     """Return a penalty's value at an epoch; raise if it would silently make weights NaN."""
     if penalty is None:
         return 0.0
-    value = float(penalty(epoch))
-    if not value >= 0:  # also catches NaN
-        raise ValueError(
-            f"{name} is {value} at epoch {epoch}: a penalty must be a number >= 0. "
-            f"Check {penalty!r}, which is called with the 1-based epoch."
-        )
-    return value
+    value = penalty(epoch)
+    rule = f"a penalty must be a number >= 0. Check {penalty!r}, which is called with the 1-based epoch."
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is {value!r} at epoch {epoch}: {rule}") from error
+    if not number >= 0:  # also catches NaN
+        raise ValueError(f"{name} is {number} at epoch {epoch}: {rule}")
+    return number
 
 
 def choose_penalty(
