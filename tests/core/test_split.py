@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from tests.core.problems import small_network
 from tnlpad import Decomposition, parameter_groups
@@ -140,10 +141,19 @@ def test_low_precision_weights_are_split_in_single_precision():
     assert not torch.equal(state["sigma"], state["sigma"].bfloat16().float())
 
 
-@pytest.mark.parametrize("norm", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
-def test_weights_computed_from_other_parameters_are_refused(norm):
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm"])
+@pytest.mark.parametrize("utilities", [nn.utils.parametrizations, nn.utils])
+def test_weights_computed_from_other_parameters_are_refused(utilities, norm):
+    normalised = getattr(utilities, norm)(nn.Linear(3, 3))
     with pytest.raises(ValueError, match="Remove the parametrization"):
-        parameter_groups(nn.Sequential(nn.Linear(3, 3), norm(nn.Linear(3, 3))))
+        parameter_groups(nn.Sequential(nn.Linear(3, 3), normalised))
+
+
+def test_pruned_weights_are_decomposed():
+    pruned = prune.random_unstructured(nn.Linear(3, 3), "weight", 0.5)
+    (group,) = parameter_groups(pruned)
+    assert sorted(group["param_names"]) == ["bias", "weight_orig"]
 
 
 def test_bilinear_layers_are_decomposed():

@@ -20,6 +20,7 @@ Decompose = Literal["conv_linear", "all"]
 Init = Literal["zero", "independent", "random_split"]
 
 CONV_LINEAR = (nn.modules.conv._ConvNd, nn.Linear, nn.Bilinear, nn.MultiheadAttention)
+OLDER_NORMS = ("weight_g", "weight_u")  # tensors of torch's weight and spectral norm without parametrizations
 
 
 def parameter_groups(
@@ -97,7 +98,7 @@ def _decomposed(model: nn.Module, decompose: Decompose) -> Iterator[tuple[nn.Par
     """Yield every parameter to decompose, with its module."""
     for module in model.modules():
         if decompose == "all" or isinstance(module, CONV_LINEAR):
-            if nn.utils.parametrize.is_parametrized(module) or hasattr(module, "weight_g"):
+            if nn.utils.parametrize.is_parametrized(module) or any(hasattr(module, name) for name in OLDER_NORMS):
                 raise ValueError(
                     f"A {type(module).__name__} computes its weight from other parameters, such as a weight or "
                     "spectral norm, and is not linear in them. Remove the parametrization first."
