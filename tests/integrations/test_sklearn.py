@@ -415,6 +415,12 @@ def test_there_may_be_more_classes_than_samples_on_one_side(fraction, sizes):
     [
         ({"optimizer": "lion"}, "optimizer='lion': .*sgd, adamw"),
         ({"epochs": 0}, "epochs=0: .*at least 1"),
+        ({"epochs": 2.5}, "epochs=2.5: .*whole number"),
+        ({"folds": 2.5}, "folds=2.5: .*whole number"),
+        ({"hidden": 16}, r"hidden=16: .*such as \(128, 128\)"),
+        ({"hidden": (16, 0)}, r"hidden=\(16, 0\): .*at least 1"),
+        ({"module": lambda shape, classes: nn.Linear(*shape, classes + 4)}, r"\(60, 7\) where \(60, 3\) is needed"),
+        ({"module": lambda shape, classes: nn.Linear(*shape, 1)}, r"\(60, 1\) where \(60, 3\) is needed"),
         ({"batch_size": 0}, "batch_size=0: .*at least 1"),
         ({"validation_fraction": 1.0}, r"validation_fraction=1.0: .*\[0, 1\)"),
         ({"validation_fraction": -0.1}, r"validation_fraction=-0.1: .*\[0, 1\)"),

@@ -199,13 +199,16 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if self.optimizer not in BASES:
             raise ValueError(f"optimizer={self.optimizer!r}: choose one of {', '.join(BASES)}.")
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)!r}: must be at least 1.")
+        if not _is_whole(self.epochs, 1):
+            raise ValueError(f"epochs={self.epochs!r}: must be a whole number of at least 1.")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size={self.batch_size!r}: must be at least 1.")
+        if np.isscalar(self.hidden) or not all(_is_whole(width, 1) for width in self.hidden):
+            raise ValueError(f"hidden={self.hidden!r}: must be widths of at least 1, such as (128, 128).")
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction={self.validation_fraction!r}: must lie in [0, 1).")
-        if self.folds < 0 or self.folds == 1:
-            raise ValueError(f"folds={self.folds!r}: must be 0, or at least 2.")
+        if not _is_whole(self.folds, 0) or self.folds == 1:
+            raise ValueError(f"folds={self.folds!r}: must be 0, or a whole number of at least 2.")
 
     def _standardised(self, X: Any) -> "Tensor | _SparseSamples":
         if issparse(X) and not self.mean_.any():
@@ -279,7 +282,13 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             optimizer.start_epoch()
             network.train()
             for batch in data.batches(self.batch_size):
-                loss = F.cross_entropy(network(data.samples[batch]), data.labels[batch])
+                logits, expected = network(data.samples[batch]), (len(batch), len(self.classes_))
+                if logits.shape != expected:
+                    raise ValueError(
+                        f"The network of `module` returns outputs of shape {tuple(logits.shape)} where {expected} is "
+                        "needed: one logit for each sample and class."
+                    )
+                loss = F.cross_entropy(logits, data.labels[batch])
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
@@ -295,6 +304,10 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             if found > best or not len(data.validation):
                 best, chosen, sigma = found, epoch, optimizer.sigma_state_dict(network)
         return chosen, sigma
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and bool(value >= least)
 
 
 @torch.inference_mode()
