@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -166,6 +167,33 @@ def test_what_cannot_be_captured_goes_on_with_one_warning(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert captured() == 4
+
+
+def test_where_memory_was_short_it_is_captured_later(monkeypatch):
+    class Graph:
+        def replay(self):
+            calls.append("replay")
+
+    @contextmanager
+    def graph(*_, **__):
+        attempts.append(len(calls))
+        yield
+        if len(attempts) < 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    calls, attempts = [], []
+    captured = Captured(lambda: calls.append("call"), eager_runs=3)
+
+    def called(times):
+        return [captured() or calls[-1] for _ in range(times)]
+
+    with pytest.warns(UserWarning, match="No CUDA graph.*: CUDA out of memory") as warned:
+        assert called(26) == ["call"] * 24 + ["replay"] * 2
+    assert attempts == [3, 7, 14, 27]  # before calls 4, 7, 13 and 25; each attempt calls the function as well
+    assert len(warned) == 1
 
 
 @on_gpu

@@ -176,19 +176,21 @@ class Captured(Generic[Result]):
     """A function without arguments whose GPU work is replayed from call number eager_runs + 1 on.
 
     Only values on the device may differ between calls. Every replay returns the same tensors with new values. If the
-    function cannot be captured, it runs eagerly, with a warning.
+    function cannot be captured, it runs eagerly, with a warning. If memory was short, it is captured again after twice
+    as many calls: other processes on the GPU may have ended.
     """
 
     def __init__(self, function: Callable[[], Result], *, eager_runs: int) -> None:
         self.function, self.eager_runs = function, eager_runs
+        self.calls, self.capture_at = 0, eager_runs
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: Result | None = None
 
     def __call__(self) -> Result:
-        if self.graph is None and self.eager_runs == 0:
+        if self.graph is None and self.calls == self.capture_at:
             self._capture()
+        self.calls += 1
         if self.graph is None:
-            self.eager_runs -= 1  # below 0 after a failed capture, which is not tried again
             return self.function()
         self.graph.replay()
         return self.result  # type: ignore[return-value]
@@ -200,7 +202,10 @@ class Captured(Generic[Result]):
                 self.result = self.function()
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            warnings.warn(f"No CUDA graph; training launches every kernel, which is slower: {reason}", stacklevel=3)
+            if "out of memory" in reason:
+                self.capture_at = 2 * self.calls
+            if self.calls == self.eager_runs:
+                warnings.warn(f"No CUDA graph; training launches every kernel, which is slower: {reason}", stacklevel=3)
             return
         self.graph = graph
 
