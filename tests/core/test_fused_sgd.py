@@ -83,16 +83,17 @@ def load_without_momentum(model, optimizer):
     optimizer.load_state_dict(state)
 
 
-def adopt(model, optimizer):
-    optimizer.adopt_weights()
-
-
 def move(model, optimizer):
     model[0].weight.data = model[0].weight.data.clone()
     optimizer.start_epoch()
 
 
-@pytest.mark.parametrize("action", [add_group, load_without_momentum, adopt, move])
+def adopt_elsewhere(model, optimizer):
+    model[0].weight.data = torch.zeros_like(model[0].weight)
+    optimizer.adopt_weights()
+
+
+@pytest.mark.parametrize("action", [add_group, load_without_momentum, adopt_elsewhere, move])
 def test_it_is_rebuilt_when_tensors_move_or_groups_are_added(with_kernel, action):
     model, optimizer = trained()
     before = optimizer._fused
@@ -102,14 +103,15 @@ def test_it_is_rebuilt_when_tensors_move_or_groups_are_added(with_kernel, action
     assert optimizer._fused is not before
 
 
+def tensors_of(model, optimizer):
+    momenta = [values["momentum_buffer"] for values in optimizer.base.state.values()]
+    return [*everything(model, optimizer), *momenta]
+
+
 def test_loading_writes_in_place_so_that_the_kernel_and_captured_graphs_stay_valid(with_kernel):
     model, optimizer = trained()
     saved, kernel = copy.deepcopy((model.state_dict(), optimizer.state_dict())), optimizer._fused
-
-    def tensors():
-        momenta = [values["momentum_buffer"] for values in optimizer.base.state.values()]
-        return [*everything(model, optimizer), *momenta]
-
+    tensors = partial(tensors_of, model, optimizer)
     before, values = [tensor.data_ptr() for tensor in tensors()], [tensor.clone() for tensor in tensors()]
     train(model, optimizer, batches(3))
     model.load_state_dict(saved[0])
@@ -118,6 +120,19 @@ def test_loading_writes_in_place_so_that_the_kernel_and_captured_graphs_stay_val
     assert kernel.calls[-1] == "measure"
     assert [tensor.data_ptr() for tensor in tensors()] == before
     assert all_equal(values, tensors())
+
+
+def test_adopting_weights_writes_in_place_as_well(with_kernel):
+    model, optimizer = trained()
+    kernel = optimizer._fused
+    kernel.accepting = False
+    train(model, optimizer, batches(3))  # the general step has momenta
+    before = [tensor.data_ptr() for tensor in tensors_of(model, optimizer)]
+    model.load_state_dict(small_network(seed=4).state_dict())
+    optimizer.adopt_weights()
+    assert optimizer._fused is kernel
+    assert kernel.calls[-1] == "measure"
+    assert [tensor.data_ptr() for tensor in tensors_of(model, optimizer)] == before
 
 
 def test_copies_have_no_kernel(with_kernel):

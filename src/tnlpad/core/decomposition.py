@@ -49,6 +49,7 @@ from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, choose_pena
 from tnlpad.core.saving import (
     allocate_state,
     check_state,
+    forget,
     keep_tensors,
     load_options,
     shard_state,
@@ -376,13 +377,19 @@ class Decomposition(Optimizer):
 
     @torch.no_grad()
     def adopt_weights(self) -> None:
-        """Restart from the model's current weights: σ = w, γ = 0, no momentum."""
+        """Restart from the model's current weights: σ = w, γ = 0, no momentum.
+
+        A captured step of SGD may be replayed afterwards; capture one of another base optimizer again.
+        """
+        if any(parts.moved() for parts in self._parts):
+            self._fused = None  # its addresses are stale
         for parts in self._parts:
             parts.adopt_weights()
             for leaf in (*parts.sigma, *parts.gamma):
-                self.base.state.pop(leaf, None)
+                forget(leaf, self.base)
         self._gamma_share = 1.0
-        self._fused = None
+        if self._fused is not None:
+            self._fused.measure()
 
     # Saving
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from tnlpad.core.parts import Group, Parts
 from tnlpad.core.sharded import check_shardable, shard
@@ -100,6 +100,15 @@ def keep_tensors(before: Mapping[Tensor, Mapping[str, Any]], state: Mapping[Tens
             else:
                 complete = False
     return complete
+
+
+def forget(parameter: Tensor, base: Optimizer) -> None:
+    """Reset the state of a parameter. That of SGD is set to 0, because captured CUDA graphs refer to it by address."""
+    momentum = base.state.get(parameter, {}).get("momentum_buffer")
+    if type(base) is SGD and momentum is not None:
+        momentum.zero_()
+    else:
+        base.state.pop(parameter, None)
 
 
 def load_options(group: Group, saved: Group) -> None:
