@@ -306,6 +306,38 @@ def test_several_optimizers_each_start_their_epochs_and_hold_sigma(tmp_path):
     assert all(run.optimizers[number].norms()["gamma"] > 0.01 for number in (0, 2))
 
 
+def test_averages_of_weights_are_of_sigma(tmp_path):
+    callbacks = import_module("lightning.pytorch.callbacks")
+    if not hasattr(callbacks, "WeightAveraging"):
+        pytest.skip("this Lightning has no WeightAveraging")
+
+    class Watch(lightning.Callback):
+        def on_train_batch_end(self, trainer, module, *_):
+            sigmas.append(module.optimizers().state[module.network[0].weight]["sigma"].clone())
+
+    sigmas, module = [], Classifier()
+    running = trainer(tmp_path)
+    running.callbacks += [Watch(), callbacks.WeightAveraging()]
+    running.fit(module, loader())
+    torch.testing.assert_close(module.network[0].weight, torch.stack(sigmas).mean(0))
+
+
+def test_an_average_that_replaces_weights_is_refused_before_training(tmp_path):
+    from lightning.pytorch.callbacks import StochasticWeightAveraging
+
+    def average(module):
+        callback = StochasticWeightAveraging(swa_lrs=0.1, swa_epoch_start=1)
+        trainer(tmp_path, callback, enable_checkpointing=False).fit(module, loader())
+        return module
+
+    module = Classifier()
+    with pytest.raises(RuntimeError, match=r"StochasticWeightAveraging .* Use WeightAveraging, after"):
+        average(module)
+    assert_same(module.network.state_dict(), network().state_dict())
+    module.network[1] = nn.Identity()
+    assert not torch.equal(average(module).network[0].weight, network()[0].weight)
+
+
 def test_mixed_precision_on_the_cpu(tmp_path):
     module = Classifier()
     trainer(tmp_path, precision="bf16-mixed").fit(module, loader())

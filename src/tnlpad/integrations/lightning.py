@@ -9,7 +9,8 @@
 The module holds w = σ + γ from the start to the end of a training batch, and σ at all other times: in validation, in
 the hooks between batches, in every checkpoint (including `save_weights_only=True` and checkpoints saved on an
 exception), and after training. So a checkpoint's `state_dict` is an ordinary model. `fit(ckpt_path=...)` restores w
-from the optimizer's state and resumes bit for bit; as always, this needs a full checkpoint.
+from the optimizer's state and resumes bit for bit; as always, this needs a full checkpoint. List this callback before
+those that read weights after a batch, such as `WeightAveraging`: the others see w.
 
 Automatic and manual optimization, gradient accumulation, several optimizers and LR schedulers work as usual. An epoch
 is Lightning's; for endless data, set `steps_per_epoch` of the optimizer instead.
@@ -29,6 +30,7 @@ from tnlpad.suspects.listing import Suspect
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.callbacks import StochasticWeightAveraging
 except ImportError as missing:
     raise ImportError("Lightning is not installed: pip install 'tnlpad[integrations]'.") from missing
 
@@ -68,6 +70,12 @@ class DecompositionCallback(Callback):
             raise RuntimeError(
                 f"No Decomposition among the optimizers of {type(pl_module).__name__} ({found}). Return one from "
                 "configure_optimizers(), or remove DecompositionCallback."
+            )
+        averages = any(isinstance(callback, StochasticWeightAveraging) for callback in trainer.callbacks)
+        if averages and StochasticWeightAveraging.pl_module_contains_batch_norm(pl_module):
+            raise RuntimeError(
+                "StochasticWeightAveraging replaces the weights of a module with BatchNorm before the end of training, "
+                "which DecompositionCallback does not support. Use WeightAveraging, after it in the list of callbacks."
             )
         _hold_sigma(trainer)
 
