@@ -23,6 +23,15 @@ def test_statistics_are_those_of_the_batches():
         assert not any(module.training for module in model.modules())
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_batches_may_have_labels(kind):
+    model = small_network()
+    with reestimated_batchnorm(model, images()):
+        expected = model[1].running_mean.clone()
+    with reestimated_batchnorm(model, map(kind, batches(6))):
+        assert torch.equal(model[1].running_mean, expected)
+
+
 def test_everything_is_restored_also_after_an_exception():
     model = small_network()
     train(model, torch.optim.SGD(model.parameters(), lr=0.1), batches(3))

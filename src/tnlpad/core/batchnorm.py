@@ -8,14 +8,17 @@ not used. Pass images augmented as in training: plain images can lower accuracy.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
 @contextmanager
-def reestimated_batchnorm(model: nn.Module, batches: Iterable[Tensor]) -> Iterator[None]:
+def reestimated_batchnorm(model: nn.Module, batches: Iterable[Any]) -> Iterator[None]:
     """Let BatchNorm use statistics averaged over `batches` within the block; then restore its own, bit for bit.
+
+    A batch is what the model takes, alone or as the first of several items, like images with labels.
 
     >>> with optimizer.sigma_weights(), reestimated_batchnorm(model, batches):  # doctest: +SKIP
     ...     accuracy = evaluate(model)
@@ -37,8 +40,8 @@ def reestimated_batchnorm(model: nn.Module, batches: Iterable[Tensor]) -> Iterat
             layer.training = True
         if layers:
             with torch.no_grad():
-                for images in batches:
-                    model(images)
+                for batch in batches:
+                    model(batch[0] if isinstance(batch, (list, tuple)) else batch)
         if layers and not any(layer.num_batches_tracked for layer in layers):
             raise ValueError("No batch reached BatchNorm: `batches` is empty, or the layers are not used.")
         for layer, saved in zip(layers, buffers, strict=True):
