@@ -32,6 +32,21 @@ def test_batches_may_have_labels(kind):
         assert torch.equal(model[1].running_mean, expected)
 
 
+def test_layers_that_keep_their_statistics_in_training_keep_them():
+    class Fixed(nn.BatchNorm2d):
+        def train(self, mode=True):
+            return super().train(False)
+
+    model = small_network()
+    model.insert(3, Fixed(5).double())
+    model.eval()
+    fixed, estimated = model[3].running_mean.clone(), model[1].running_mean.clone()
+    with reestimated_batchnorm(model, images()):
+        assert torch.equal(model[3].running_mean, fixed)
+        assert not torch.equal(model[1].running_mean, estimated)
+    assert not any(module.training for module in model.modules())
+
+
 def test_everything_is_restored_also_after_an_exception():
     model = small_network()
     train(model, torch.optim.SGD(model.parameters(), lr=0.1), batches(3))

@@ -24,12 +24,15 @@ def reestimated_batchnorm(model: nn.Module, batches: Iterable[Any]) -> Iterator[
     ...     accuracy = evaluate(model)
 
     Within the block the whole network is in evaluation mode (dropout off); then its modules return to their modes.
+    Layers whose `train()` leaves them in evaluation mode keep their statistics, as they do in training.
 
     Raises:
         ValueError: if there is no batch to estimate from.
     """
-    layers = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     modes = {module: module.training for module in model.modules()}
+    model.train()
+    kind = nn.modules.batchnorm._BatchNorm
+    layers = [m for m in model.modules() if isinstance(m, kind) and m.track_running_stats and m.training]
     buffers = [{name: buffer.clone() for name, buffer in layer.named_buffers(recurse=False)} for layer in layers]
     momenta = [layer.momentum for layer in layers]
     try:
