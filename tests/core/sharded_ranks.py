@@ -162,6 +162,8 @@ def resume_from_shards(path: Path, share: slice) -> dict[str, torch.Tensor]:
 
 def check_guards() -> None:
     model = sharded(network())
+    with pytest.raises(ValueError, match=r"bfloat16 is not for sharded weights.*MixedPrecisionPolicy"):
+        Decomposition(parameter_groups(model), torch.optim.SGD, lr=0.1, working_dtype=torch.bfloat16)
     optimizer = build(model)
     train(model, optimizer, 0, 2)
     before = copy.deepcopy(model.state_dict())

@@ -547,6 +547,23 @@ def test_invalid_arguments(options, message):
         Decomposition(parameter_groups(small_network()), torch.optim.SGD, **settings)
 
 
+@pytest.mark.parametrize(
+    ("options", "of_last"), [({"nesterov": True}, {}), ({}, {"lr": 0.5}), ({}, {"gamma_lr_scale": -1.0})]
+)
+def test_a_refused_optimizer_leaves_the_model_as_it_is(options, of_last):
+    """A second, better call would otherwise split weights that hold a random γ already."""
+    model = small_network(torch.float32)
+    before = copy.deepcopy(model.state_dict())
+    group, ordinary = parameter_groups(model, init="independent", generator=torch.Generator().manual_seed(3))
+    last = {"params": [group["params"].pop()], "param_names": [group["param_names"].pop()], **of_last}
+    group["gamma"].pop()
+    settings = {"lr": 0.1, "momentum": 0.9, "gamma_update": "proximal", "working_dtype": torch.bfloat16, **options}
+    with pytest.raises(ValueError, match=r"nesterov=False|one lr|gamma_lr_scale=-1"):
+        Decomposition([group, last, ordinary], torch.optim.SGD, **settings)
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    assert all_equal(before.values(), model.state_dict().values())
+
+
 def test_lbfgs_is_refused():
     with pytest.raises(ValueError, match="LBFGS"):
         Decomposition([nn.Parameter(torch.ones(2))], torch.optim.LBFGS)

@@ -283,8 +283,10 @@ def test_proximal_is_for_sgd_with_one_learning_rate():
 def test_a_failed_add_param_group_leaves_the_optimizer_usable(group, message):
     model = small_network()
     optimizer = sgd(model, gamma_update="proximal")
+    parts_of_it = {name: [torch.full((2,), 3.0)] for name in ("sigma", "gamma")}
     with pytest.raises(ValueError, match=message):
-        optimizer.add_param_group({**group, "param_names": ["extra"]})
+        optimizer.add_param_group({**group, **parts_of_it, "param_names": ["extra"]})
+    assert group["params"][0].tolist() == [1, 1]
     assert len(optimizer.param_groups) == 2
     optimizer.state_dict()
     train(model, optimizer, batches(3), epoch_length=3)

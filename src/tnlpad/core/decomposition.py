@@ -22,7 +22,7 @@ checks of a parameter group.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib.util import find_spec
@@ -148,8 +148,7 @@ class Decomposition(Optimizer):
         self._building = False
         # β1 and β2 are on the device, so that a captured step sees them change.
         self._beta = piece(self._parts[0].sigma[0]).new_zeros(2)
-        check_proximal(self.base, self._parts, self.gamma_update)
-        check_sharded(self.base, self._parts)
+        self._take_over(self._parts)
         # The one-pass CUDA kernel, built by the first step that can use it.
         self._fused: Any = None
         self._can_fuse = (
@@ -166,8 +165,7 @@ class Decomposition(Optimizer):
         try:
             for leaves in self._decompose(self.param_groups[-1]):
                 self.base.add_param_group(leaves)
-            check_proximal(self.base, self._parts, self.gamma_update)
-            check_sharded(self.base, self._parts)
+            self._take_over(self._parts[len(before[0]) :])
         except Exception:
             refused = self.param_groups.pop()
             for weight in refused["params"]:
@@ -183,16 +181,24 @@ class Decomposition(Optimizer):
         self._synced.append(dict(options))
         if not group["decompose"]:
             return [{"params": group["params"], **options}]
-        parts = Parts.split(group, **given, working_dtype=self.working_dtype)
+        parts = Parts.split(group, **given)
         devices = {str(sigma.device) for each in (*self._parts, parts) for sigma in each.sigma}
         if len(devices) > 1:
             raise ValueError(f"Decomposed parameters are on {' and '.join(sorted(devices))}: use one device.")
         for weight, sigma, gamma, anchor in zip(parts.weights, parts.sigma, parts.gamma, parts.anchor, strict=True):
             self.state[weight] = {"sigma": sigma, "gamma": gamma, "anchor": anchor}
         if parts.weights:
-            parts.write(self._gamma_share)
             self._parts.append(parts)
         return [{"params": parts.sigma, **options}, {"params": parts.gamma, **options, **gamma_lr(group)}]
+
+    def _take_over(self, new: Sequence[Parts]) -> None:
+        """Write w = σ + γ into the weights of new groups, after the last check: what is refused must not change."""
+        check_proximal(self.base, self._parts, self.gamma_update)
+        check_sharded(self.base, self._parts, self.working_dtype)
+        for parts in new:
+            if self.working_dtype is not None:
+                parts.convert(self.working_dtype)
+            parts.write(self._gamma_share)
 
     # Training
 

@@ -38,16 +38,14 @@ class Parts:
         gamma: Sequence[Tensor] | None = None,
         sigma_share: Sequence[Tensor] | None = None,
         fsdp_modules: Sequence[Any] | None = None,
-        working_dtype: torch.dtype | None = None,
     ) -> "Parts":
-        """Split a group's weights into σ = w and γ = 0, unless parts are given.
+        """Split a group's weights into σ = w and γ = 0, unless parts are given. The weights do not change yet.
 
         Args:
             group: The parameter group; its list of parameters is used as it is.
             sigma, gamma: Initial parts; their sum becomes the weight.
             sigma_share: Split w into σ = share·w and γ = w − σ.
             fsdp_modules: The modules that gather sharded weights.
-            working_dtype: Convert weights of two or more dimensions to this dtype, after the split.
         """
         parts = cls(group, group["params"], fsdp_modules=fsdp_modules or ())
         parts.dtypes = [weight.dtype for weight in parts.weights]
@@ -66,18 +64,11 @@ class Parts:
             parts.sigma.append(whole)
             parts.gamma.append(rest)
             parts.anchor.append(whole.clone())
-        if working_dtype is not None:
-            parts._convert(working_dtype)
         return parts
 
-    def _convert(self, dtype: torch.dtype) -> None:
+    def convert(self, dtype: torch.dtype) -> None:
         """Convert the weights, except biases: they are small, and compiled code sums their gradients unrounded."""
-        for index, weight in enumerate(self.weights):
-            if is_sharded(weight):
-                raise ValueError(
-                    f"{self.name(index)} is sharded, which working_dtype does not support: leave it out, and use "
-                    "FSDP2's MixedPrecisionPolicy(param_dtype=...)."
-                )
+        for weight in self.weights:
             if weight.ndim > 1:
                 weight.data = weight.data.to(dtype)
 
@@ -292,10 +283,15 @@ def check_proximal(base: Optimizer, all_parts: Sequence[Parts], gamma_update: st
         raise ValueError('gamma_update="proximal" needs momentum < 1, nesterov=False and maximize=False.')
 
 
-def check_sharded(base: Optimizer, all_parts: Sequence[Parts]) -> None:
-    """Raise for base optimizers whose step torch does not define on sharded tensors."""
+def check_sharded(base: Optimizer, all_parts: Sequence[Parts], working_dtype: torch.dtype | None) -> None:
+    """Raise for base optimizers whose step torch does not define on sharded tensors, and for a working dtype."""
     if not any(parts.sharded for parts in all_parts):
         return
+    if working_dtype is not None:
+        raise ValueError(
+            f"working_dtype={working_dtype} is not for sharded weights: leave it out, and use FSDP2's "
+            "MixedPrecisionPolicy(param_dtype=...)."
+        )
     if isinstance(base, UNSHARDED_BASES):
         raise ValueError(f"torch's {type(base).__name__} does not take sharded weights: use SGD or AdamW.")
     if isinstance(base, SGD) and any(group["fused"] for group in base.param_groups):
