@@ -37,8 +37,7 @@ def _fits(values: Tensor) -> bool:
 def _radix_select(values: Tensor, k: Tensor, count: Any, narrow: Any) -> Tensor:
     found = torch.zeros((), dtype=torch.int32, device=values.device)
     counts = torch.zeros(len(DIGITS), BINS, dtype=torch.int32, device=values.device)
-    left = k.to(torch.int32)
-    left = left.clone() if left is k else left
+    left = k.to(torch.int32, copy=True)
     for (shift, width), row in zip(DIGITS, counts, strict=True):
         count[(PROGRAMS,)](
             values.view(torch.int32), len(values), found, row, SHIFT=shift, WIDTH=width, BLOCK=BLOCK, BINS=BINS

@@ -13,7 +13,8 @@ from the optimizer's state and resumes bit for bit; as always, this needs a full
 those that read weights after a batch, such as `WeightAveraging`: the others see w.
 
 Automatic and manual optimization, gradient accumulation, several optimizers and LR schedulers work as usual. An epoch
-is Lightning's; for endless data, set `steps_per_epoch` of the optimizer instead.
+is Lightning's; for endless data, set `steps_per_epoch` of the optimizer instead. Lightning's `Tuner` runs without
+callbacks: `lr_find` and `scale_batch_size` need `steps_per_epoch`, and an initial γ of 0, since they leave w behind.
 
 With `DecompositionCallback(judge=True)`, `suspects` lists training labels that are probably wrong (`judging.py`).
 """
