@@ -754,6 +754,34 @@ def test_checked_labels_give_the_share_of_wrong_ones(flipped):
     found = result.audit({str(row): str(clean[row]) for row in checked})
     assert found.rate.share.estimate == pytest.approx(wrong[checked].mean())
     assert found.rate.share.low < 0.3 < found.rate.share.high
+    as_given = result.audit({row: clean[row] for row in checked})  # numbers, as `fit` took them
+    assert (as_given.review, as_given.rate) == (found.review, found.rate)
+
+
+@pytest.mark.parametrize(
+    ("names", "decisions"),
+    [
+        (None, {np.int64(2): "2", 2.0: "2", " 2 ": "2", True: "1", 7: "7", float("nan"): None, "": None}),
+        (("n", "s", "w"), {2: "w", "2": "2", " w": "w", 3: "3", -1: "-1"}),
+        (("n", "1", "w"), {0: "0", 1: "1"}),
+    ],
+)
+def test_decisions_in_python_are_those_of_a_file(names, decisions):
+    numbers = np.random.default_rng(0).normal(size=(60, 2))
+    result = tnlpad.fit(numbers, [0, 1, 2] * 20, class_names=names, settings={"epochs": 1})
+    assert result.audit(dict(enumerate(decisions))).review == {
+        str(k): label for k, label in enumerate(decisions.values())
+    }
+    kept, _ = result.clean(confidence=1.0, review=dict(enumerate(decisions)))
+    assert set(range(60)) - {*kept.tolist()} == {k for k, label in enumerate(decisions.values()) if label is None}
+
+
+@pytest.mark.parametrize(("decision", "said"), [(1.5, "1.5 is a number with a fraction"), ([1], "a label is a list")])
+def test_decisions_that_are_no_labels(flipped, decision, said):
+    *_, result = flipped
+    for use in (result.audit, lambda review: result.clean(review=review)):
+        with pytest.raises(tnlpad.DataError, match=said):
+            use({0: decision})
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tnlpad.data.own.dataset import OwnDataset
+from tnlpad.data.own.labels import label_as_given
 from tnlpad.data.own.objects import open_samples
 from tnlpad.errors import DataError
 from tnlpad.records.store import RecordError, RunFolder
@@ -31,6 +32,7 @@ from tnlpad.suspects.review import (
     MergedReview,
     Review,
     check_review,
+    class_named,
     merge_reviews,
     read_review,
     read_unsure,
@@ -168,18 +170,19 @@ class Result:
         shares, labels = most_probable(torch.from_numpy(self.predict_proba(data)), k)
         return self.classes[labels.numpy()], shares.numpy()
 
-    def audit(self, decisions: Mapping[str, str | None]) -> Audit:
+    def audit(self, decisions: Mapping[Any, Any]) -> Audit:
         """Estimate the share of wrong labels from checked ones, whatever the errors are, with an exact interval.
 
         The checked samples must have been drawn at random, such as by `tnlpad audit RUN --sample 100`.
 
         Args:
-            decisions: The right label by id; None where no class fits, and "?" if it is unknown.
+            decisions: The right label by id, such as one of `classes`; None where no class fits, and "?" if it is
+                unknown.
 
         Raises:
             tnlpad.DataError: A decision is about an unknown sample, or there is none.
         """
-        return audit_run(self.run, decisions)
+        return audit_run(self.run, self._by_id(decisions, "decisions"))
 
     def to_pandas(self, top: int | None = None) -> "pd.DataFrame":
         """Return the suspects, or the `top` most suspicious samples, as a DataFrame; needs pandas."""
@@ -284,9 +287,14 @@ class Result:
     def _review(self, review: OneReview) -> Review:
         if not isinstance(review, Mapping):
             return read_review(Path(review), self.run.names.ids, self.run.scores.class_names)
-        decisions = {str(name): None if label is None else str(label) for name, label in review.items()}
+        decisions = self._by_id(review, "review")
         check_review(decisions, self.run.names.ids, "review")
         return decisions
+
+    def _by_id(self, decisions: Mapping[Any, Any], what: str) -> dict[str, str | None]:
+        """Return ids and names of classes as texts, as a file of the same decisions has them."""
+        names = self.run.scores.class_names
+        return {str(each): _class_of(label, names, what) for each, label in decisions.items()}
 
 
 def load(run: str | PathLike[str]) -> Result:
@@ -341,3 +349,11 @@ def _values(names: Sequence[str]) -> NDArray[Any]:
     """Convert class names to integers if all are integers in canonical form; "007" stays text."""
     whole = all(WHOLE.fullmatch(name) for name in names)
     return np.array([int(name) for name in names] if whole else names)
+
+
+def _class_of(label: Any, names: Sequence[str], what: str) -> str | None:
+    """Return the class that a decision names; a whole number counts the classes if none of them is named by one."""
+    value = label if isinstance(label, str) else label_as_given(label, what)
+    if isinstance(value, int) and value in range(len(names)) and not any(map(WHOLE.fullmatch, names)):
+        return names[value]
+    return None if value is None else class_named(str(value), names)
