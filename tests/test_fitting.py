@@ -714,6 +714,19 @@ def test_a_table_is_cleaned(dtype):
     assert again["original_label"].tolist() == with_new.dropna()["original_label"].tolist()
 
 
+def test_a_table_that_the_program_changes_after_training_is_cleaned_as_it_was():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = blobs(40)
+    table = pandas.DataFrame(rows, columns=["a", "b", "c", "d"]).assign(label=labels)
+    result = tnlpad.fit(table, settings=SHORT)
+    before = result.clean(confidence=1.0, review={"1": 3})
+    table.sort_values("a", inplace=True)
+    table.drop(index=[1, 2], inplace=True)
+    table.loc[0, "label"] = 9
+    table["label"] = 7
+    pandas.testing.assert_frame_equal(result.clean(confidence=1.0, review={"1": 3}), before)
+
+
 def test_labels_beside_a_table_are_cleaned_as_those_of_arrays():
     pandas = pytest.importorskip("pandas")
     rows, labels = blobs()

@@ -217,6 +217,9 @@ def _given(data: Any, labels: Any, label: str | None, ignored: Sequence[str]) ->
         return None
     if labels is None and hasattr(data, "columns"):
         names = {str(key): key for key in data.columns}
-        return Given(frame=data, column=names[label_column(label, without(ignored, names, IN_MEMORY), IN_MEMORY) or ""])
+        column = names[label_column(label, without(ignored, names, IN_MEMORY), IN_MEMORY) or ""]
+        frame = data.copy(deep=False)  # the program may sort its own in place before it cleans
+        frame[column] = data[column].copy()
+        return Given(frame=frame, column=column)
     values = labels_of(labels)
     return Given(labels=list(values.ravel() if hasattr(values, "ravel") else values))
