@@ -4,8 +4,8 @@ from tests.review.served import served
 from tests.suspects.made import made, made_run
 from tnlpad.records.store import RunFolder
 from tnlpad.suspects.audit import rate
-from tnlpad.suspects.audit_files import read_audit, read_sample
-from tnlpad.suspects.audited_run import draw_from_run
+from tnlpad.suspects.audit_files import read_audit, read_sample, write_audit, write_sample
+from tnlpad.suspects.audited_run import audit_run, draw_from_run
 from tnlpad.suspects.listing import rank_run
 
 
@@ -64,6 +64,22 @@ def test_a_complete_sample_is_the_audit_of_the_run(folder):
         assert client.document("audit")["decided"] == 10
         assert client.post("audit", {"sample": 5})[1]["drawn"] == 15  # never smaller
     assert len(read_sample(folder / "audit", rank_run(RunFolder(folder)))) == 15
+
+
+def test_a_review_keeps_the_further_classes_of_an_audit(folder):
+    run = rank_run(RunFolder(folder))
+    sample, names = draw_from_run(run, 10), run.scores.class_names
+    ids = [run.names.ids[row] for row in sample.rows]
+    decisions = {name: names[label] for name, label in zip(ids, run.ranking.evidence.given[sample.rows], strict=True)}
+    decisions |= {ids[0]: "zebra", ids[1]: None}
+    write_sample(folder / "audit", run, sample)
+    write_audit(folder / "audit", audit_run(run, decisions, sample))
+    before = read_audit(folder)
+    assert before.review == decisions
+    with served(folder) as client:
+        assert client.document("audit")["decided"] == 10
+    after = read_audit(folder)
+    assert (after.review, after.rate) == (before.review, before.rate)
 
 
 @pytest.mark.parametrize("size", [0, -1, 601, 1.5, "10", None, True])

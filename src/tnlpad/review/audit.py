@@ -80,18 +80,23 @@ class ReviewAudit:
 
     def _result(self, sample: Sample, decisions: list[Decision]) -> Audit | None:
         counted = takewhile(lambda each: each.choice is not None, decisions)
-        ids, order = self.run.names.ids, self.run.ranking.order
-        seen = {ids[order[each.at]]: _audited(each) for each in counted}
+        ids, ranking = self.run.names.ids, self.run.ranking
+        seen = {}
+        for each in counted:
+            row = int(ranking.order[each.at])
+            # An earlier decision may name a class that the run does not have, which the log cannot hold.
+            label = ranking.decisions[row] if each.by == "earlier" else each.label
+            seen[ids[row]] = _audited(each, label)
         try:
             return audit_run(self.run, seen, sample)
         except DataError:  # no label is called right or wrong yet
             return None
 
 
-def _audited(decision: Decision) -> audited_run.Decision:
+def _audited(decision: Decision, label: str | None) -> audited_run.Decision:
     if decision.choice == "unsure":
         return audited_run.Decision(choice="unsure", label=None)
-    return audited_run.Decision(choice="right" if decision.choice == "given" else "wrong", label=decision.label)
+    return audited_run.Decision(choice="right" if decision.choice == "given" else "wrong", label=label)
 
 
 def _limits(result: Audit | None) -> dict[str, float | None]:
