@@ -276,7 +276,7 @@ def test_a_column_to_ignore_is_ignored_by_every_command_and_comes_back(tmp_path)
     written = document("clean", run, "--out", tmp_path / "clean.csv", "--top", 1)
     assert written["next"] == f"tnlpad train {tmp_path / 'clean.csv'} --ignore ticket --ignore id --ignore split"
     table = rows_in(tmp_path / "clean.csv")
-    assert list(table[0]) == ["id", "Ticket", "a", "b", "label", "split", "original_label"]
+    assert list(table[0]) == ["id", "Ticket", "a", "b", "label", "split", "sample_id", "original_label"]
     for place, name in ((0, "id"), (1, "Ticket"), (5, "split")):
         assert [row[name] for row in table] == [row.split(",")[place] for row in rows]
     assert len(document("predict", run, data)["predictions"]) == 20

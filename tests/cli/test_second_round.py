@@ -4,12 +4,15 @@ import csv
 import json
 import os
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tnlpad
 from tests import test_rows
 from tests.cli.trained import asked, document, trained
 from tests.data.own_files import picture, save
+from tests.review.own_run import own_run
 from tnlpad.data.own import open_dataset
 from tnlpad.data.own.decided import decisions_file
 from tnlpad.records.samples import read_decided
@@ -72,6 +75,59 @@ def test_decisions_add_up_over_the_rounds(kind, tmp_path):
     assert (third["decided"], len(open_dataset(last).decided)) == (3, 3)
     changed = {row["id"] for row in rows_in(third["changes"])}
     assert changed == ranked.keys() - {more, *decided} - _spared(ranked, third["spared"])
+
+
+def _nameless(folder, kind):
+    """Write a table sorted by class whose rows have no ids, and return it with the columns to ignore."""
+    path, labels = folder / f"x.{kind.split()[0]}", ["cat"] * 10 + ["dog"] * 10
+    files = [save(folder / f"{row}.png", picture(row)) for row in range(20)]
+    if "pictures" in kind:
+        columns = {"file_name": [file.name for file in files], "image": [file.read_bytes() for file in files]}
+    elif "paths" in kind:
+        columns = {"path": ["2.png" if row == 1 else file.name for row, file in enumerate(files)]}
+    else:
+        columns = {"a": list(range(20)), "b": [row**2 % 7 for row in range(20)]}
+    name = "Id" if "other case" in kind else "id"
+    columns |= {name: ["a"] * 20} if "ignored" in kind else {}
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(columns | {"label": labels}), path)
+    else:
+        lines = zip(*columns.values(), labels, strict=True)
+        path.write_text("\n".join(",".join(map(str, line)) for line in [(*columns, "label"), *lines]))
+    return path, ["id"] if "ignored" in kind else []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "csv, id ignored",
+        "csv, id in other case ignored",
+        "csv of paths, one twice, id ignored",
+        "parquet, id ignored",
+        "parquet of paths, one twice",
+        "parquet of paths, one twice, id ignored",
+        "parquet of pictures",
+        "parquet of pictures, id ignored",
+    ],
+)
+def test_a_decision_is_about_the_same_sample_after_another_one_was_dropped(kind, tmp_path):
+    data, ignored = _nameless(tmp_path, kind.replace(",", ""))
+    first = own_run(tmp_path / "run", data, ignored=ignored)
+    out = tmp_path / f"out{data.suffix}"
+    cleaned(tmp_path / "run", out, tmp_path, [f"{first.ids[1]},", f"{first.ids[2]},cat", f"{first.ids[15]},cat"])
+    second = open_dataset(out, ignored=ignored)
+    assert second.decided == {first.ids[2]: "cat", first.ids[15]: "cat"}
+    before, after = (dict(zip(own.ids, own.digests, strict=True)) for own in (first, second))
+    assert after == {name: digest for name, digest in before.items() if name != first.ids[1]}
+
+
+def test_without_a_place_for_ids_nothing_is_written(tmp_path):
+    lines = [f"1,1,{row},{'xy'[row % 2]}" for row in range(20)]
+    (tmp_path / "x.csv").write_text("\n".join(["id,sample_id,a,label", *lines]))
+    own_run(tmp_path / "run", tmp_path / "x.csv", ignored=["id", "sample_id"])
+    result = asked("clean", tmp_path / "run", "--out", tmp_path / "out.csv", "--confidence", 1)
+    assert (result.exit_code, "id and sample_id do not name the samples" in result.stderr) == (3, True)
+    assert not list(tmp_path.glob("out*"))
 
 
 def test_a_sidecar_changes_neither_the_run_nor_its_numbers_and_is_followed(tmp_path):

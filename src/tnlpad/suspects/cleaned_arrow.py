@@ -6,7 +6,7 @@ of Parquet files, as a folder of Parquet files as on the Hub. All columns keep t
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tnlpad.data.own.dataset import Part
 from tnlpad.data.own.hugging_face import Dataset, class_names_of, is_saved_to_disk, read_dataset
 from tnlpad.data.own.manifest import Roles, roles_of
 from tnlpad.suspects.clean import ORIGINAL, Cleaned
-from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, Source, is_divided
+from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, Source, columns_to_add, is_divided
 from tnlpad.suspects.cleaned_tables import CleanedTable
 
 TEXT_FEATURE = {"dtype": "string", "_type": "Value"}
@@ -51,6 +51,8 @@ def cleaned_dataset(source: Source, kept: Sequence[Cleaned], used: Sequence[str]
     table = joined(list(dataset.pieces.values()), source.path)
     columns = dict.fromkeys(without(source.options.ignored, table.column_names, source.path), ())
     roles = roles_of(columns, source.path, source.options)
+    if source.pictures:
+        roles = replace(roles, path=None)  # which does not name them
     assert roles.label is not None, "the run was trained on it"
     # In a table without pictures, whole numbers are classes of their own.
     named = source.path.is_dir() or source.pictures
@@ -136,19 +138,34 @@ def _cleaned(found: CleanedDataset, part: Part | None, with_split: bool, by_name
     table = found.dataset.pieces[part].take([row for row, _ in staying])
     kind, values = table.schema.field(label).type, table.column(label).to_pylist()
     pairs = [(value, sample) for value, (_, sample) in zip(values, staying, strict=True)]
+    added = columns_to_add(
+        table.column_names,
+        found.values.where,
+        ids=roles.id is None and not _named_by_path(found),
+        split=with_split and roles.split is None,
+    )
     columns = {label: [found.values.corrected(*pair) for pair in pairs]}
-    if ORIGINAL not in table.column_names:
+    if ORIGINAL in added:
         columns[ORIGINAL] = [found.values.original(*pair) for pair in pairs]
     for name, labels in columns.items():
         names = [found.values.name(each) for each in labels]
         table = _with_column(table, name, pa.array(names, pa.string()) if by_name else _typed(labels, kind, names))
-    if roles.id is None and roles.path is None and "id" not in table.column_names:
+    if "id" in added:
         ids = [_default_id(part, row) if sample is None else sample.id for row, sample in staying]
-        table = table.append_column("id", pa.array(ids, pa.string()))
-    if with_split and roles.split is None and "split" not in table.column_names:
+        table = table.append_column(added["id"], pa.array(ids, pa.string()))
+    if "split" in added:
         parts = [part if sample is None else sample.split for _, sample in staying]
-        table = table.append_column("split", pa.array(parts, pa.string()))
+        table = table.append_column(added["split"], pa.array(parts, pa.string()))
     return table
+
+
+def _named_by_path(found: CleanedDataset) -> bool:
+    """Whether each sample has its path as its id; where paths repeat, a number follows."""
+    if found.roles.path is None:
+        return False
+    paths = {part: piece.column(found.roles.path).to_pylist() for part, piece in found.dataset.pieces.items()}
+    staying = ((part, row, sample) for part, rows in found.staying.items() for row, sample in rows)
+    return all(sample is None or sample.id == str(paths[part][row]) for part, row, sample in staying)
 
 
 def _with_names(found: CleanedDataset, table: Any) -> Any:
@@ -182,8 +199,10 @@ def _features(found: CleanedDataset, columns: Sequence[str]) -> dict[str, Any]:
         return {}
     if found.values.class_names is not None:
         features[found.label] = {"names": found.values.class_names, "_type": "ClassLabel"}
-    added = {ORIGINAL: features.get(found.label, TEXT_FEATURE), "id": TEXT_FEATURE, "split": TEXT_FEATURE}
-    return features | {name: each for name, each in added.items() if name in columns and name not in features}
+    before = next(iter(found.dataset.pieces.values())).column_names
+    added = {name: TEXT_FEATURE for name in columns if name not in before}
+    added[ORIGINAL] = features.get(found.label, TEXT_FEATURE)
+    return features | {name: each for name, each in added.items() if name not in features}
 
 
 def _save_to_disk(folder: Path, tables: Mapping[Part | None, Any], names: Mapping[Part | None, str]) -> bool:

@@ -226,7 +226,7 @@ def _write_dataset(task: _Task) -> NewIds:
     elif task.suffix == ".parquet":
         write_parquet(task.target, task.source, dataset)
     else:
-        return write_text(task.target, as_text_table(task.source, dataset), TextForm())
+        write_text(task.target, as_text_table(task.source, dataset), TextForm())
     return {}
 
 
@@ -244,10 +244,12 @@ def _write_arrays(task: _Task) -> NewIds:
 def _write_table(task: _Task) -> NewIds:
     table, form = cleaned_table(task.source, task.kept, task.used)
     if task.suffix in JSON_SUFFIXES:
-        return write_json_lines(task.target, task.source, table)
-    if task.suffix == WORKBOOK_SUFFIX:
-        return write_workbook(task.target, task.source, table)
-    return write_text(task.target, table, form)
+        write_json_lines(task.target, task.source, table)
+    elif task.suffix == WORKBOOK_SUFFIX:
+        write_workbook(task.target, task.source, table)
+    else:
+        write_text(task.target, table, form)
+    return {}
 
 
 def _write_logs(out: Path, cleaning: Cleaning, new_ids: NewIds, formulas: Formulas | None) -> None:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tnlpad.data.own.columns import ID_COLUMNS, SPLIT_COLUMNS, find_column
 from tnlpad.data.own.dataset import Part, ReadOptions
 from tnlpad.data.own.labels import Label, further_label, label_as_given
 from tnlpad.errors import DataError
-from tnlpad.suspects.clean import Cleaned
+from tnlpad.suspects.clean import ORIGINAL, Cleaned
 from tnlpad.suspects.listing import RankedRun
 
 if TYPE_CHECKING:
@@ -52,6 +53,31 @@ def source_of(run: RankedRun, found: "OwnDataset") -> Source:
 def is_divided(samples: Iterable[Cleaned | None]) -> bool:
     """Whether some samples are for validation or testing, which a column `split` says; None is one without a label."""
     return any(sample is not None and sample.split != "train" for sample in samples)
+
+
+def columns_to_add(table: Collection[str], where: Path, *, ids: bool, split: bool) -> dict[str, str]:
+    """Return the names of columns to add to a table, by what they hold: `id`, `split` or the original label.
+
+    A column that is ignored keeps its name, and the added one gets another that readers know.
+
+    Args:
+        table: Names of the columns that there are.
+        where: Name of the table in messages.
+        ids: Whether ids are needed.
+        split: Whether parts are needed.
+    """
+    needed = {"id": ID_COLUMNS if ids else (), "split": SPLIT_COLUMNS if split else (), ORIGINAL: (ORIGINAL,)}
+    found = {
+        what: name
+        for what, known in needed.items()
+        if (name := next((each for each in known if find_column([each], table) is None), None)) is not None
+    }
+    if ids and "id" not in found:  # counted, they would be those of other rows if some are dropped
+        raise DataError(
+            f"{where}: its columns {' and '.join(ID_COLUMNS)} do not name the samples, so there is no place for their "
+            "ids. Rename one of them, and train again."
+        )
+    return found
 
 
 class CleanedRows:

@@ -18,7 +18,7 @@ from tnlpad.data.own.manifest import Roles, ids_of, read_table, roles_of
 from tnlpad.data.own.tables import TextForm, json_records
 from tnlpad.data.own.workbooks import filled_rows, open_workbook, visible_sheets
 from tnlpad.suspects.clean import ORIGINAL, Cleaned
-from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, NewIds, Source, is_divided
+from tnlpad.suspects.cleaned_rows import CleanedRows, LabelValues, Source, columns_to_add, is_divided
 from tnlpad.suspects.export import write_rows
 
 Staying = Sequence[tuple[int, Cleaned | None]]  # places of rows that stay, with their samples
@@ -48,28 +48,20 @@ class CleanedTable:
         return self.roles.label
 
     @cached_property
-    def added(self) -> list[str]:
-        """Names of the columns to add."""
-        present = {"id": self.roles.id, "split": self.roles.split, ORIGINAL: None}
-        if not is_divided(sample for _, sample in self.staying):
-            del present["split"]
-        return [name for name, column in present.items() if column is None and name not in self.table]
+    def added(self) -> dict[str, str]:
+        """Names of the columns to add, by what they hold."""
+        split = self.roles.split is None and is_divided(sample for _, sample in self.staying)
+        return columns_to_add(self.table.keys(), self.values.where, ids=self.roles.id is None, split=split)
 
     def changed(self, place: int, sample: Cleaned | None) -> dict[str, Any]:
         """Return the values of a row that change or are added."""
         value = self.table[self.label][place]
         found: dict[str, Any] = {self.label: self.values.corrected(value, sample)}
-        if sample is not None:
-            found[self.roles.split or "split"] = sample.split
-        found |= {"id": self.ids[place], ORIGINAL: self.values.original(value, sample)}
-        return {name: each for name, each in found.items() if name in (self.label, self.roles.split, *self.added)}
-
-    @property
-    def new_ids(self) -> NewIds:
-        """The ids of rows that are counted and cannot be named, since a column of that name is ignored."""
-        if self.roles.id is not None or self.roles.path is not None or "id" in self.added:
-            return {}
-        return {each.id: str(place) for place, (_, each) in enumerate(self.staying) if each is not None}
+        if sample is not None and self.roles.split is not None:
+            found[self.roles.split] = sample.split
+        added = {"id": self.ids[place], ORIGINAL: self.values.original(value, sample)}
+        added |= {} if sample is None else {"split": sample.split}
+        return found | {name: added[what] for what, name in self.added.items() if what in added}
 
 
 def cleaned_table(source: Source, kept: Sequence[Cleaned], used: Sequence[str]) -> tuple[CleanedTable, TextForm]:
@@ -89,11 +81,10 @@ def cleaned_table(source: Source, kept: Sequence[Cleaned], used: Sequence[str]) 
     return found, form
 
 
-def write_text(out: Path, found: CleanedTable, form: TextForm) -> NewIds:
+def write_text(out: Path, found: CleanedTable, form: TextForm) -> None:
     """Write a table as text."""
-    header = [*found.table, *found.added]
+    header = [*found.table, *found.added.values()]
     write_rows(out, header, _lines(found, header), **asdict(form))
-    return found.new_ids
 
 
 def _lines(found: CleanedTable, header: Sequence[str]) -> Iterator[list[Any]]:
@@ -102,17 +93,16 @@ def _lines(found: CleanedTable, header: Sequence[str]) -> Iterator[list[Any]]:
         yield [line.get(name) for name in header]
 
 
-def write_json_lines(out: Path, source: Source, found: CleanedTable) -> NewIds:
+def write_json_lines(out: Path, source: Source, found: CleanedTable) -> None:
     """Write the records of a JSON Lines file."""
     records = [record for _, record in json_records(source.path)]
     with replacing(out) as file:
         for place, sample in found.staying:
             record = records[place] | found.changed(place, sample)
             file.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-    return found.new_ids
 
 
-def write_workbook(out: Path, source: Source, found: CleanedTable) -> NewIds:
+def write_workbook(out: Path, source: Source, found: CleanedTable) -> None:
     """Write the workbook with changed cells and without the dropped rows of its first sheet; formulas become values."""
     workbook = open_workbook(source.path, read_only=False)
     sheet = visible_sheets(workbook)[0]
@@ -121,7 +111,7 @@ def write_workbook(out: Path, source: Source, found: CleanedTable) -> NewIds:
     lines = found.table[found.label].lines
     heading, _ = filled_rows(sheet.iter_rows(values_only=True))[0]
     columns = {str(cell.value).strip(): cell.column for cell in sheet[heading] if cell.value is not None}
-    for number, name in enumerate(found.added, sheet.max_column + 1):
+    for number, name in enumerate(found.added.values(), sheet.max_column + 1):
         columns[name] = number
         sheet.cell(heading, number, name)
     for place, sample in found.staying:
@@ -130,7 +120,6 @@ def write_workbook(out: Path, source: Source, found: CleanedTable) -> NewIds:
     _delete_rows(sheet, set(lines) - {lines[place] for place, _ in found.staying})
     with replacing(out) as file:
         workbook.save(file)
-    return found.new_ids
 
 
 def _delete_rows(sheet: Any, dropped: set[int]) -> None:

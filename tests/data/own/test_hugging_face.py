@@ -138,6 +138,16 @@ def test_one_parquet_file_with_the_pictures_within(tmp_path):
     assert read_picture_table(tmp_path / "x.parquet") is None
 
 
+def test_columns_of_a_table_of_pictures_are_ignored(tmp_path):
+    columns = {"id": ["a", "a"], "image": [b"x", b"y"], "label": ["cat", "cat"], "class": ["red", "blue"]}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    listing = read_picture_table(tmp_path / "x.parquet", ignored=["id", "label"])
+    assert (listing.ids, listing.labels) == (["0", "1"], ["red", "blue"])
+    assert read_picture_table(tmp_path / "x.parquet", ignored=["image"]) is None
+    with pytest.raises(DataError, match="no column 'place' to ignore"):
+        read_picture_table(tmp_path / "x.parquet", ignored=["place"])
+
+
 def test_what_lies_beside_a_table_says_nothing_about_it(tmp_path):
     table, _ = pictures(tmp_path, ["ant", "bee"])
     pq.write_table(table, tmp_path / "x.parquet")

@@ -32,6 +32,7 @@ from tnlpad.data.own.columns import (
     label_column,
     listed,
     named_column,
+    without,
 )
 from tnlpad.data.own.dataset import PARTS, Listing, Part, ReadOptions, given_ids, groups_of, part_named
 from tnlpad.data.own.labels import Label, label_as_given
@@ -108,10 +109,14 @@ def read_hugging_face(folder: Path, options: ReadOptions = ReadOptions()) -> Lis
 
 def read_picture_table(path: Path, options: ReadOptions = ReadOptions()) -> Listing | None:
     """List the samples of a Parquet file with a column of image bytes; None if it has no such column."""
-    if picture_column(parquet_file(path).schema_arrow, options.label, path) is None:
+    import pyarrow as pa
+
+    schema = parquet_file(path).schema_arrow
+    kept = without(options.ignored, schema.names, path)
+    if picture_column(pa.schema([field for field in schema if field.name in kept]), options.label, path) is None:
         return None
     table = parquet_table(path)
-    return listing_of_tables(path, {None: table}, _described(table) or {}, options)
+    return listing_of_tables(path, {None: table.select(kept)}, _described(table) or {}, options)
 
 
 def in_order(tables: Iterable[tuple[Part | None, Any]], where: Path) -> Pieces:
