@@ -2,6 +2,7 @@ import csv
 import json
 import os
 import shlex
+import shutil
 from datetime import date
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 
 from tests.cli import trained
 from tests.cli.trained import document, own_data
+from tests.data.own.test_shards import write_shards
 from tests.data.own_files import picture, save
 from tests.edited_runs import edit
+from tests.review.own_run import own_run
 from tests.suspects.made import made_run
 from tnlpad.data.own import open_dataset
 from tnlpad.records.store import RunFolder
@@ -440,6 +443,36 @@ def test_a_table_of_paths_that_is_gone_is_written_from_the_record(tmp_path):
     document("clean", run, "--out", tmp_path / "clean.csv", "--confidence", 1)
     assert (tmp_path / "clean.csv").read_bytes().startswith(b"id,path,label")
     assert len(open_dataset(tmp_path / "clean.csv").ids) == 20
+
+
+def test_a_table_of_paths_that_is_gone_may_lose_every_sample(tmp_path):
+    data, *_ = _manifest(tmp_path)
+    own = own_run(tmp_path / "run", data, label="kind")
+    data.unlink()
+    (tmp_path / "review.csv").write_text("\n".join(["id,label", *(f"{name}," for name in own.ids)]))
+    words = ("clean", tmp_path / "run", "--out", tmp_path / "clean.csv", "--review", tmp_path / "review.csv")
+    assert document(*words)["dropped"] == 20
+    shutil.rmtree(tmp_path / "data")
+    result = trained.asked(*words)
+    assert (result.exit_code, "is gone, and its images are" in result.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("change", ["labels", "images", "gone"])
+def test_shards_that_changed_since_the_run_are_refused(change, tmp_path):
+    shards = write_shards(tmp_path / "shards", ["cat", "dog"] * 10)
+    own_run(tmp_path / "run", shards)
+    words = ("clean", tmp_path / "run", "--out", tmp_path / "clean.csv", "--confidence", 1)
+    assert document(*words)["kept"] == 20
+    (tmp_path / "clean.csv").unlink()
+    shutil.rmtree(shards)
+    if change == "labels":
+        write_shards(shards, ["dog", "cat"] * 10)
+    elif change == "images":
+        write_shards(shards, ["cat", "dog"] * 11)
+    result = trained.asked(*words)
+    assert (result.exit_code, "gone" in result.stderr) == (3, change == "gone")
+    assert str(shards) in result.stderr
+    assert not (tmp_path / "clean.csv").exists()
 
 
 def test_a_path_that_the_system_refuses_is_one_of_data_that_are_gone(tmp_path):

@@ -94,6 +94,7 @@ def clean(
 
     Example: tnlpad clean RUN --out photos2 --confidence 0.9
     """
+    from tnlpad.errors import DataError
     from tnlpad.records.store import RecordError
     from tnlpad.suspects.clean import clean_samples
     from tnlpad.suspects.cleaned_files import origin_of
@@ -119,9 +120,9 @@ def clean(
             review=merged.decisions,
             undecided=merged.undecided,
         )
-    except RecordError as error:
+        origin = origin_of(found, cleaning.kept)
+    except (DataError, RecordError) as error:
         fail(str(error), code=3)
-    origin = origin_of(found, cleaning.kept)
     _check_target(out, origin, found, cleaning.kept, reviews, files)
     formulas = Formulas(safe=spreadsheet_safe)
     _write(out, found, cleaning, files or "link", formulas, quiet)

@@ -50,7 +50,11 @@ FEATURE_COLUMNS = ("id", "label", "split", ORIGINAL)
 
 
 def origin_of(run: RankedRun, kept: Sequence[Cleaned]) -> Origin:
-    """Return what the data of a run came as; "record" if only their labels and paths are known."""
+    """Return what the data of a run came as; "record" if only their labels and paths are known.
+
+    Raises:
+        DataError: The data are gone, and their samples are not files of their own.
+    """
     if not run.about:
         return "record"
     source = Path(run.about["path"])
@@ -60,6 +64,7 @@ def origin_of(run: RankedRun, kept: Sequence[Cleaned]) -> Origin:
         return "dataset folder" if is_hugging_face(source) else "image folder"
     if not os.path.exists(source) and is_by_path(run, kept):
         return "record"
+    run.require_data()
     origins: dict[str, Origin] = {".parquet": "parquet", ".npz": "arrays", WORKBOOK_SUFFIX: "workbook"}
     origins |= dict.fromkeys(JSON_SUFFIXES, "json")
     return origins.get(source.suffix.lower(), "text")
@@ -124,11 +129,12 @@ def _writer(
 ) -> Callable[[Path], NewIds]:
     """Read the data again, and return what writes the cleaned ones to a path."""
     origin = origin_of(run, kept)
-    if origin in ("shards", "record"):
-        _require_places(run, kept)
+    if origin == "record":
+        _require_images(run)
         return lambda target: _write_labels(target, kept)
     writers: dict[Origin, Callable[[_Task], NewIds]] = {
         "image folder": _write_images,
+        "shards": _write_images,
         "parquet": _write_dataset,
         "dataset folder": _write_dataset,
         "arrays": _write_arrays,
@@ -202,10 +208,11 @@ def _task(out: Path, run: RankedRun, kept: Sequence[Cleaned], files: Files, repo
     return _Task(out=out, target=out, source=source_of(run, data), data=data, kept=kept, used=used, files=files)
 
 
-def _require_places(run: RankedRun, kept: Sequence[Cleaned]) -> None:
-    places = (run.about.get("path"), *(row.path for row in kept))
-    if run.about and not any(os.path.exists(each or "") for each in places):
-        raise DataError(f"{run.about['path']} is gone, and its images are, such as {kept[0].path}. {MOVED}")
+def _require_images(run: RankedRun) -> None:
+    """Raise DataError if the images of a table that is gone are gone as well."""
+    paths = run.samples.get("path", ())
+    if run.about and not any(os.path.exists(path or "") for path in paths):
+        raise DataError(f"{run.about['path']} is gone, and its images are, such as {paths[0]}. {MOVED}")
 
 
 def _write_labels(target: Path, kept: Sequence[Cleaned]) -> NewIds:

@@ -141,7 +141,7 @@ class RankedRun:
         from tnlpad.data.own import open_dataset
 
         about, run = self.about, self.folder.path
-        self._require_data()
+        self.require_data()
         data = open_dataset(about["path"], images=about.get("images"), reporter=reporter, **vars(self.read_options))
         if data.shape.fingerprint != about["fingerprint"]:
             way_out = "Restore it."
@@ -164,7 +164,7 @@ class RankedRun:
         """
         from tnlpad.data.own.open import list_samples
 
-        self._require_data()
+        self.require_data()
         images = self.about.get("images")
         return list_samples(Path(self.about["path"]), None if images is None else Path(images), self.read_options)
 
@@ -185,7 +185,8 @@ class RankedRun:
             ignored=about.get("ignored", ()),
         )
 
-    def _require_data(self) -> None:
+    def require_data(self) -> None:
+        """Raise DataError if there is nothing at the path of the own data."""
         path, run = self.about.get("path"), self.folder.path
         if path is None:
             raise DataError(f"the run in {run} is on a published dataset.")
