@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import re
 import shlex
 import shutil
 from datetime import date
@@ -19,6 +20,7 @@ from tests.review.own_run import own_run
 from tests.suspects.made import made_run
 from tnlpad.data.own import open_dataset
 from tnlpad.records.store import RunFolder
+from tnlpad.suspects.listing import rank_run
 
 
 def asked(*words):
@@ -145,6 +147,35 @@ def test_nothing_is_suggested_where_nothing_changes(run, tmp_path):
     assert "No label was changed: none is wrong with a probability of 1.0 or more (highest: 0." in result.stderr
     assert "tnlpad train" not in result.output
     assert len(rows_in(tmp_path / "m.csv")) == 600
+
+
+def test_why_nothing_changes_fits_the_decisions(run, tmp_path):
+    listed = rank_run(RunFolder(run)).suspects(600)
+    (tmp_path / "review.csv").write_text(
+        "\n".join(["id,label", *(f"{each.id},{each.given_name}" for each in listed if each.confidence >= 0.8)])
+    )
+    words = (run, "--out", tmp_path / "m.csv", "--review", tmp_path / "review.csv")
+    highest = max(each.confidence for each in listed if each.confidence < 0.8)
+    (shown,) = re.findall(r"none without a decision .* of 0\.9 or more \(highest: (.*?)\)", asked(*words).stderr)
+    assert float(shown) == pytest.approx(highest, abs=0.001)
+    assert "the 3 most suspicious ones have decisions" in asked(*words, "--top", 3).stderr
+
+
+def test_logs_are_not_written_over_what_is_read(run, tmp_path):
+    for name in ("m.csv.decisions.csv", "m.csv.changes.csv"):
+        (tmp_path / name).write_text("id,label\n3,\n")
+        result = asked(run, "--out", tmp_path / "m.csv", "--review", tmp_path / name)
+        assert (result.exit_code, f"m.csv: {tmp_path / name}" in result.stderr) == (2, True)
+        assert (tmp_path / name).read_text() == "id,label\n3,\n"
+
+
+def test_nobody_votes_twice(run, tmp_path):
+    for name, label in (("a", "ant"), ("b", "bee")):
+        (tmp_path / f"{name}.csv").write_text(f"id,label\n3,{label}\n")
+    (tmp_path / "link.csv").symlink_to("b.csv")
+    words = [word for name in ("a", "b", "link") for word in ("--review", tmp_path / f"{name}.csv")]
+    result = asked(run, "--out", tmp_path / "m.csv", *words)
+    assert (result.exit_code, "link.csv is given twice" in result.stderr) == (2, True)
 
 
 def test_an_audit_is_used(run, tmp_path):

@@ -136,7 +136,7 @@ def clean(
     else:
         _print_counts(out, cleaning, command, quiet)
     if not cleaning.changed:
-        say(_unchanged(found, probability, merged), quiet)
+        say(_unchanged(found, cleaning, merged, probability, top), quiet)
     elif command is None:
         say("The file holds labels by id, without the samples: `tnlpad train` cannot read it.", quiet)
 
@@ -172,9 +172,13 @@ def _read_reviews(paths: Sequence[Path], found: "RankedRun") -> "MergedReview":
     from tnlpad.records.store import RecordError
     from tnlpad.suspects.review import read_reviews
 
+    people: set[str] = set()
     for path in paths:
         if not path.exists():
             fail(f"--review {path} does not exist. Give the review.csv that the page saved.", code=3)
+        if os.path.realpath(path) in people:
+            fail(f"--review {path} is given twice, and would count as two people. Leave one out.", code=2)
+        people.add(os.path.realpath(path))
     try:
         return read_reviews(paths, found.names.ids, found.scores.class_names)
     except RecordError as error:
@@ -191,11 +195,15 @@ def _check_target(
 ) -> None:
     """Exit with code 2 if the data cannot be written to this path."""
     from tnlpad.atomic_files import remove_leftovers
-    from tnlpad.suspects.cleaned_files import FOLDER, allowed_suffixes, suffix_of
+    from tnlpad.data.own.decided import decisions_file
+    from tnlpad.suspects.cleaned_files import FOLDER, allowed_suffixes, changes_file, suffix_of
 
+    logs = {os.path.realpath(log): log for log in (changes_file(out), decisions_file(out))}
     for source in (found.about.get("path"), *reviews):
         if source is not None:
             refuse_to_overwrite(out, source, "--out")
+            if (log := logs.get(os.path.realpath(source))) is not None:
+                fail(f"--out {out}: {log} is written beside it, and this command reads it. Name another file.", code=2)
     allowed = allowed_suffixes(origin, found, kept)
     if suffix_of(out) not in allowed:
         fail(f"--out {out}: the data came as {CAME_AS[origin]}. Name {_kinds(allowed)}.", code=2)
@@ -332,17 +340,26 @@ def _replaced(cleaning: "Cleaning") -> str:
     return f"{counted(decided, 'label')} replaced by decision{rest}"
 
 
-def _unchanged(found: "RankedRun", probability: float | None, merged: "MergedReview") -> str:
+def _unchanged(
+    found: "RankedRun", cleaning: "Cleaning", merged: "MergedReview", probability: float | None, top: int | None
+) -> str:
     """Return why no label was changed."""
     from tnlpad.suspects.clean import DEFAULT_CONFIDENCE
 
-    if found.caution is not None:
+    settled = cleaning.decided.keys() | merged.undecided
+    if top is not None:
+        reason = f"the {top:,} most suspicious ones have decisions, or are all that their classes have"
+    elif found.caution is not None:
         reason = "the model is too weak to call any label probably wrong"
     else:
         needed = DEFAULT_CONFIDENCE if probability is None else probability
-        highest = floor(1000 * float(found.ranking.confidence.max())) / 1000  # 0.9996 must not read as 1
-        reason = f"none is wrong with a probability of {needed} or more (highest: {highest})"
-    kept = ", and your decisions keep the labels" if merged.decisions else ""
+        alone = {*cleaning.spared, *(found.scores.class_names[label] for label in found.ranking.rare)}
+        judged = (row for row in cleaning.kept if row.id not in settled and row.original_label not in alone)
+        highest = max((row.confidence for row in judged if row.confidence is not None), default=0.0)
+        shown = floor(1000 * highest) / 1000  # 0.9996 must not read as 1
+        which = "none without a decision" if settled else "none"
+        reason = f"{which} is wrong with a probability of {needed} or more (highest: {shown})"
+    kept = ", and your decisions keep the labels" if settled and top is None else ""
     return f"No label was changed: {reason}{kept}. What was written has the labels of the data."
 
 
