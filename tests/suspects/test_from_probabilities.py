@@ -54,6 +54,27 @@ def test_names_of_classes_and_samples(digits):
     assert found.suspects[0].id == f"s{found.suspects[0].index}"
 
 
+def test_a_class_without_samples_is_not_said_to_be_wrong_throughout(digits):
+    _, given, wrong, probabilities = digits
+    wider = np.append(0.9999 * probabilities, np.full((len(given), 1), 0.0001), axis=1)
+    found = tnlpad.find_suspects(given, probabilities=wider, classes=range(11)).ranking.estimate
+    rates, intervals = found.class_rates, found.class_rate_intervals
+    assert rates[10] == pytest.approx(found.noise_rate)
+    assert intervals[10, 0] <= wrong.mean() <= intervals[10, 1]
+    assert (intervals[10, 1] - intervals[10, 0]) > 3 * (intervals[:10, 1] - intervals[:10, 0]).max()
+    np.testing.assert_allclose(found.transition.sum(1), 1)
+
+
+def test_with_a_few_samples_every_row_of_the_matrix_is_a_distribution():
+    found = tnlpad.find_suspects([0, 1, 2], probabilities=np.eye(200)[:3], classes=range(200))
+    np.testing.assert_allclose(found.ranking.estimate.transition.sum(1), 1)
+
+
+def test_one_sample_has_no_neighbours():
+    with pytest.raises(tnlpad.DataError, match="features of 1 sample"):
+        tnlpad.find_suspects([0], probabilities=[[0.5, 0.5]], features=[[1.0]])
+
+
 def auroc(wrong, found):
     return roc_auc_score(wrong, found.ranking.score)
 

@@ -25,8 +25,8 @@ bootstrap percentiles and do not cover this.
 
 Out-of-fold probabilities give the rate of random errors by maximum likelihood (`random_errors.py`). The first matrix
 has this rate for every class, and the classes that a class is taken for as counted. The final one is that of the
-posterior: the expected number of samples of each true class with each given label. Intervals of its entries combine
-sampling error with the interval of the rate.
+posterior: the expected number of samples of each true class with each given label. A class without samples keeps its
+row of the first one. Intervals of the entries combine sampling error with the interval of the rate.
 """
 
 from dataclasses import dataclass
@@ -54,6 +54,7 @@ MIN_RANDOM_RATE = 2.5e-4  # in that of out-of-fold samples, so that they are ran
 # Share of the differences between classes that is kept: a class that the network confuses seems to have a high rate.
 KEPT_DIFFERENCE = 0.5
 UNSEEN_SHARE = 0.01  # of a class's wrong labels, spread over all others: no transition is impossible
+MIN_EXPECTED = 1.0  # samples of a class: with fewer, the posterior is what is left of samples of other classes
 MAX_CLASSES_WITH_INTERVALS = 100  # for each entry of the matrix; class rates always have intervals
 
 
@@ -150,7 +151,8 @@ def estimate_out_of_fold(scores: SampleScores, errors: RandomErrors, transition:
         true /= np.maximum(true.sum(1, keepdims=True), 1e-300)
         np.add.at(joint.T, given, true)
     sizes = joint.sum(1)
-    transition = np.where(sizes[:, None] > 0, joint / np.maximum(sizes, 1e-12)[:, None], np.eye(classes))
+    counted = joint / np.maximum(sizes, MIN_EXPECTED)[:, None]
+    transition = np.where(sizes[:, None] >= MIN_EXPECTED, counted, transition)
     rates: Floats = 1 - transition.diagonal()
     with_matrix = classes <= MAX_CLASSES_WITH_INTERVALS
     return Estimate(

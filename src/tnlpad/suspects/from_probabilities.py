@@ -227,6 +227,8 @@ def _features(values: Any, samples: int) -> NDArray[np.float64]:
     points = _numbers(values, "features", "numbers")
     if len(points) != samples:
         raise DataError(f"There are {len(points):,} rows of features, but {samples:,} labels. Give one row per sample.")
+    if samples < 2:
+        raise DataError("features of 1 sample: it has no neighbours that could vote. Leave the features out.")
     if not np.isfinite(points).all():
         row = int((~np.isfinite(points).all(1)).argmax())
         raise DataError(f"features of sample {row} (counted from 0) are not all finite numbers. Fill them in.")
