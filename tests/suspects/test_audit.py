@@ -1,6 +1,7 @@
 """Drawing, intervals and recalibration of an audit."""
 
 import json
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -78,6 +79,19 @@ def test_a_stratum_that_is_checked_completely_adds_no_doubt():
     both = share_wrong(np.array([1000, 1000]), np.array([50, 1000]), np.array([10, 500]))
     assert both.estimate == pytest.approx(0.35)
     assert both.width == pytest.approx(alone.width / 2, rel=0.05)
+
+
+def test_memory_grows_with_the_strata_and_not_with_their_pairs():
+    strata = 3000
+    sizes, checked, wrong = np.full(strata, 40), np.full(strata, 2), (np.arange(strata) % 5 == 0).astype(int)
+    tracemalloc.start()
+    try:
+        found = share_wrong(sizes, checked, wrong)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.estimate, found.low < 0.1 < found.high) == (pytest.approx(0.1), True)
+    assert most < 1000 * strata * 8
 
 
 def test_a_stratum_without_checks_may_be_right_or_wrong():

@@ -18,6 +18,7 @@ computed by convolution, and the interval is again the set of shares that they d
 proof. `benchmarks/audit.py` simulates it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,13 +101,13 @@ def _stratified_limits(sizes: Index, checked: Index, wrong: Index, level: float)
     weights = sizes / sizes.sum()
     step = weights / checked  # of the estimate, for each label that is wrong
     least, most = _rate_limits(sizes, checked, wrong)
-    steepness = np.maximum(step * (sizes - checked) / np.maximum(sizes - 1, 1), 1e-12)
+    steepness = step * (sizes - checked) / np.maximum(sizes - 1, 1)
+    rates_with = _rates_of_largest_variance(weights, steepness, least, most)
     place, tail = round(float(step @ wrong) * GRID), (1 - level) / 2
     log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, sizes.max() + 1)))])
 
     def tails(share: float) -> tuple[float, float]:
-        rates = _rates_of_largest_variance(share, weights, steepness, least, most)
-        chances = _distribution(rates, sizes, checked, step, log_factorials)
+        chances = _distribution(rates_with(share), sizes, checked, step, log_factorials)
         # A step further, so that the rounding to the grid makes the interval wider and not narrower.
         return float(chances[max(0, place - 1) :].sum()), float(chances[: place + 2].sum())
 
@@ -135,15 +136,28 @@ def _rate_limits(sizes: Index, checked: Index, wrong: Index) -> tuple[Floats, Fl
     return np.maximum(low, wrong / sizes), np.minimum(high, 1 - right / sizes)
 
 
-def _rates_of_largest_variance(share: float, weights: Floats, steepness: Floats, least: Floats, most: Floats) -> Floats:
-    """Return rates of the strata between their limits that give this share of all labels; see the module."""
+def _rates_of_largest_variance(
+    weights: Floats, steepness: Floats, least: Floats, most: Floats
+) -> Callable[[float], Floats]:
+    """Return a function from a share of all labels to the rates of the strata that give it; see the module."""
+    free = steepness > 0  # the rate of a stratum that was checked as a whole is known
+    weight, steep, low, high = (each[free] for each in (weights, steepness, least, most))
+    # With growing λ, the share falls linearly between the values at which a rate leaves its upper limit or reaches its
+    # lower one. All of these are above −1.
+    ends = np.concatenate([[-1.0], steep * (1 - 2 * high), steep * (1 - 2 * low)])
+    turns = np.concatenate([[0.0], -weight / (2 * steep), weight / (2 * steep)])
+    order = np.argsort(ends)
+    ends = ends[order]
+    falls = np.cumsum(turns[order])[:-1] * np.diff(ends)
+    shares = float(weights @ most) + np.concatenate([[0.0], np.cumsum(falls)])
 
-    # The share is linear in λ between the values at which a rate reaches a limit.
-    ends = np.sort(np.concatenate([steepness * (1 - 2 * least), steepness * (1 - 2 * most)]))
-    shares = np.clip((1 - ends[:, None] / steepness) / 2, least, most) @ weights
-    multiplier = np.interp(-share, -shares, ends)
-    rates: Floats = np.clip((1 - multiplier / steepness) / 2, least, most)
-    return rates
+    def rates_with(share: float) -> Floats:
+        rates: Floats = most.copy()
+        multiplier = np.interp(-share, -shares, ends)
+        rates[free] = np.clip((1 - multiplier / steep) / 2, low, high)
+        return rates
+
+    return rates_with
 
 
 def _distribution(rates: Floats, sizes: Index, checked: Index, step: Floats, log_factorials: Floats) -> Floats:
@@ -153,41 +167,43 @@ def _distribution(rates: Floats, sizes: Index, checked: Index, step: Floats, log
     places of the grid is shared among them, so that its mean stays the same.
     """
     spectrum: NDArray[np.complex128] = np.ones(GRID + 1, dtype=np.complex128)
-    for start in range(0, len(rates), ROWS_AT_ONCE):
-        part = range(start, min(start + ROWS_AT_ONCE, len(rates)))
+    order = np.argsort(checked, kind="stable")
+    for start in range(0, len(order), ROWS_AT_ONCE):
+        part = order[start : start + ROWS_AT_ONCE]
         rows = np.zeros((len(part), 2 * GRID))
-        for row, stratum in zip(rows, part, strict=True):
-            size, drawn = int(sizes[stratum]), int(checked[stratum])
-            places = np.arange(drawn + 1) * (float(step[stratum]) * GRID)
+        for drawn in np.unique(checked[part]).tolist():
+            row = np.flatnonzero(checked[part] == drawn)
+            alike = part[row]
+            places = np.arange(drawn + 1) * (step[alike] * GRID)[:, None]
             below = (places + 1e-9).astype(np.int64)
             over = np.maximum(places - below, 0)
-            chances = _chances(float(rates[stratum]) * size, size, drawn, log_factorials)
-            np.add.at(row, below, chances * (1 - over))
-            np.add.at(row, below + 1, chances * over)
+            chances = _chances(rates[alike] * sizes[alike], sizes[alike], drawn, log_factorials)
+            np.add.at(rows, (row[:, None], below), chances * (1 - over))
+            np.add.at(rows, (row[:, None], below + 1), chances * over)
         spectrum *= np.fft.rfft(rows, axis=1).prod(0)
     return np.maximum(np.fft.irfft(spectrum, 2 * GRID), 0.0)
 
 
-def _chances(expected: float, size: int, checked: int, log_factorials: Floats) -> Floats:
-    """Return the probabilities of 0 to `checked` wrong labels, if `expected` of all are wrong."""
-    below = min(size, int(expected + 1e-9))
-    over = expected - below
-    chances = _hypergeometric(below, size, checked, log_factorials)
-    if over <= 1e-9:
-        return chances
-    return (1 - over) * chances + over * _hypergeometric(below + 1, size, checked, log_factorials)
+def _chances(expected: Floats, sizes: Index, checked: int, log_factorials: Floats) -> Floats:
+    """Return the probabilities of 0 to `checked` wrong labels in each stratum, if `expected` of all are wrong."""
+    below = np.minimum(sizes, (expected + 1e-9).astype(np.int64))
+    over = np.maximum(expected - below, 0)[:, None]
+    above = np.minimum(sizes, below + 1)
+    fewer, more = (_hypergeometric(wrong, sizes, checked, log_factorials) for wrong in (below, above))
+    return (1 - over) * fewer + over * more
 
 
-def _hypergeometric(wrong: int, size: int, checked: int, log_factorials: Floats) -> Floats:
-    least, most = max(0, checked - (size - wrong)), min(checked, wrong)
-    drawn = np.arange(least, most + 1)
+def _hypergeometric(wrong: Index, sizes: Index, checked: int, log_factorials: Floats) -> Floats:
+    drawn = np.arange(checked + 1)
+    wrong_left = wrong[:, None] - drawn
+    right_left = (sizes - wrong)[:, None] - (checked - drawn)
     logs = -(
         log_factorials[drawn]
-        + log_factorials[wrong - drawn]
+        + log_factorials[np.maximum(wrong_left, 0)]
         + log_factorials[checked - drawn]
-        + log_factorials[size - wrong - checked + drawn]
+        + log_factorials[np.maximum(right_left, 0)]
     )
-    result: Floats = np.zeros(checked + 1)
-    result[least : most + 1] = np.exp(logs - logs.max())
-    result /= result.sum()
+    logs[(wrong_left < 0) | (right_left < 0)] = -np.inf
+    result: Floats = np.exp(logs - logs.max(1, keepdims=True))
+    result /= result.sum(1, keepdims=True)
     return result
