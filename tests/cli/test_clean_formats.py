@@ -16,6 +16,7 @@ from tests import test_rows
 from tests.cli.trained import asked, document, own_data, trained
 from tests.data.own_files import picture, save, write_arrow
 from tests.edited_runs import edit, without_checksums
+from tests.review.own_run import own_run
 from tnlpad.data.own import open_dataset
 
 openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra [tables]")
@@ -150,6 +151,21 @@ def test_a_new_class_keeps_the_others_as_they_are(suffix, dtype, new, labels, wa
         found = pd.read_parquet(out)["label"] if suffix == ".parquet" else pd.read_json(out, lines=True)["label"]
     assert found[:3].tolist() == labels
     assert wanted is None or found.dtype == wanted
+
+
+@pytest.mark.parametrize("labels", [(True, False), (1.0, 2.0), (1, 2), ("1.0", "True")])
+def test_classes_keep_their_names_as_text(labels, tmp_path):
+    records = [{"a": row, "b": row**2 % 7, "label": labels[row % 2]} for row in range(20)]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, records)))
+    first = own_run(tmp_path / "run", tmp_path / "x.jsonl")
+    names = [first.class_names[label] for label in first.labels]
+    (tmp_path / "review.csv").write_text(f"id,label\n0,{names[0]}\n1,{names[0]}\n")
+    out = tmp_path / "out.csv"
+    document("clean", tmp_path / "run", "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
+    second = open_dataset(out)
+    assert [second.class_names[label] for label in second.labels] == [names[0], names[0], *names[2:]]
+    assert second.decided == {"0": names[0], "1": names[0]}
+    assert [row["original_label"] for row in rows_in(out)] == names
 
 
 def test_json_records_keep_their_fields(tmp_path):
