@@ -146,6 +146,17 @@ def test_nothing_heavy_before_it_is_needed(code):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_check_reads_data_before_it_loads_torch(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    check = (
+        "import sys\nfrom tnlpad.cli import app\n"
+        f"try: app(['check', {str(tmp_path / 'x.csv')!r}])\n"
+        "except SystemExit as end: sys.exit(100 if 'torch' in sys.modules else end.code)"
+    )
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert (result.returncode, "no column `label`" in result.stderr) == (3, True)
+
+
 def test_reports_and_records_load_neither_torch_nor_pyplot():
     paths = [path.relative_to(SOURCE) for path in modules() if layer(path) in ("report", "records", "paper")]
     names = sorted(f"tnlpad.{'.'.join(path.with_suffix('').parts)}".removesuffix(".__init__") for path in paths)

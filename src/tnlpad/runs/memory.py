@@ -8,14 +8,16 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tnlpad.data.own import DataShape
 from tnlpad.features.backbone import Backbone
 from tnlpad.memory import memory_limits, size_text
-from tnlpad.runs.choose_backbone import ChosenBackbone
-from tnlpad.runs.config import RunConfig
 from tnlpad.runs.recipes import RESIZE_MARGIN, STREAMED_BYTES, decoded_bytes, finetune_images, own_images
+
+if TYPE_CHECKING:  # both import torch, and `tnlpad check` reads data before it needs that
+    from tnlpad.runs.choose_backbone import ChosenBackbone
+    from tnlpad.runs.config import RunConfig
 
 VARIABLE = "TNLPAD_MEMORY"
 MEMORY_DIVISOR = 4  # decoded images take at most a quarter of a machine's memory
@@ -43,7 +45,7 @@ def _bytes(text: str, where: str) -> int:
 
 
 def fitting_settings(
-    shape: DataShape, chosen: ChosenBackbone, settings: Mapping[str, Any], memory: int, *, finetune: bool = False
+    shape: DataShape, chosen: "ChosenBackbone", settings: Mapping[str, Any], memory: int, *, finetune: bool = False
 ) -> dict[str, Any]:
     """Return the settings of a backbone, and those with which image files are streamed or decoded, as memory allows.
 
@@ -73,7 +75,7 @@ def _at_size(shape: DataShape, resize: int, memory: int) -> dict[str, Any]:
     return own_images(shape, sys.maxsize)
 
 
-def streaming_sentence(config: RunConfig, memory: int) -> str | None:
+def streaming_sentence(config: "RunConfig", memory: int) -> str | None:
     """Say that images are read from their files since they do not fit; None if they fit, or need not."""
     shape, features = config.data, config.backbone is not None and not config.finetune
     if shape is None or shape.kind != "files" or config.crop is None or features:
