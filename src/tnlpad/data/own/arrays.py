@@ -1,11 +1,12 @@
 """List arrays of images or features as samples, and read them from NumPy's `.npz` files.
 
-Images are 8-bit numbers, or fractions from 0 to 1, of shape N×H×W, N×H×W×C or N×C×H×W; features are of shape N×D. An
-.npz file has `images`, `x` or `features` … with `labels` or `y` …; or parts, such as `x_train`, `y_train`, `x_test`.
+Images are 8-bit numbers, fractions from 0 to 1, or true (white) and false, of shape N×H×W, N×H×W×C or N×C×H×W.
+Features are of shape N×D. An .npz file has `images`, `x` or `features` … with `labels` or `y` …; or parts, such as
+`x_train`, `y_train`, `x_test`.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def listing_of_arrays(
     groups: Sequence[str] | None = None,
 ) -> Listing:
     """List the samples of one array or several, such as one per part, with as many arrays or lists of labels."""
+    _require_one_scale(content, where)
     pieces = [_samples(array, where) for array in content]
     if len({(each.dtype, each.shape[1:]) for each in pieces}) > 1:
         raise DataError(f"{where}: the samples of its parts differ in shape or type. Make them alike.")
@@ -66,7 +68,7 @@ def listing_of_arrays(
         features=samples if samples.dtype == np.float32 else None,
         columns=numbered_columns(samples.shape[1]) if samples.ndim == 2 else (),
         class_names=class_names,
-        notes=notes,
+        notes=(*notes, *_notes_on_scale(content)),
         groups=groups,
     )
 
@@ -101,9 +103,8 @@ def one_label_each(labels: Any, samples: Sized, where: Path | str) -> list[Label
 
 def _samples(array: NDArray[Any], where: Path | str) -> NDArray[Any]:
     """Return images as uint8, samples × channels × height × width, and features as float32."""
-    if array.dtype.kind not in "iuf":
-        advice = " Save them as 0 and 1, with .astype('uint8')." if array.dtype == bool else ""
-        raise DataError(f"{where}: samples are {array.dtype}; they must be numbers.{advice}")
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{where}: samples are {array.dtype}; they must be numbers.")
     if array.ndim == 2 and array.shape[1]:
         with np.errstate(over="ignore"):
             return array.astype(np.float32)
@@ -127,11 +128,32 @@ def _eight_bits(array: NDArray[Any], where: Path | str) -> NDArray[np.uint8]:
     if array.size and not np.isfinite(array).all():
         raise DataError(f"{where}: images contain NaN or infinity. Make them 8-bit numbers, 0 to 255.")
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
-    fractions = np.issubdtype(array.dtype, np.floating) and high <= 1
+    fractions = array.dtype.kind in "bf" and high <= 1
     if low < 0 or high > 255:
         raise DataError(f"{where}: pixels range from {low:g} to {high:g}. Make them 8-bit numbers, 0 to 255.")
     pixels: NDArray[np.uint8] = np.rint(array * 255 if fractions else array).astype(np.uint8)
     return pixels
+
+
+def _require_one_scale(content: Sequence[NDArray[Any]], where: Path | str) -> None:
+    """Raise DataError if images of one part are fractions, and those of another are not."""
+    highs = [float(array.max()) for array in content if array.ndim > 2 and array.dtype.kind == "f" and array.size]
+    if any(0 < high <= 1 for high in highs) and any(high > 1 for high in highs):
+        raise DataError(
+            f"{where}: the pixels of its parts reach {', '.join(f'{high:g}' for high in highs)}. Make all of them "
+            "fractions, 0 to 1, or 8-bit numbers, 0 to 255."
+        )
+
+
+def _notes_on_scale(content: Sequence[NDArray[Any]]) -> Iterator[str]:
+    """Yield a remark on images of which the brightest pixel is 1, which may be white or nearly black."""
+    images = [array for array in content if array.ndim > 2 and array.dtype.kind in "iuf" and array.size]
+    if not images or max(array.max() for array in images) != 1:
+        return
+    if any(array.dtype.kind != "f" for array in images):
+        yield "the brightest pixel is 1 of 255, nearly black. If 1 is white, give fractions, with .astype(float)."
+    elif all((image == np.rint(image)).all() for array in images for image in array):
+        yield "all pixels are 0 or 1, and 1 is taken for white. If 255 is white, give them with .astype('uint8')."
 
 
 def read_npz(path: Path, options: ReadOptions = ReadOptions()) -> Listing:
@@ -222,7 +244,10 @@ def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Pat
     if len(shape) != 1 or (count is not None and shape[0] != count):
         wanted = f"of {count:,}" if count is not None else "with a name per class"
         raise DataError(f"{path}: {key} has shape {shape}; it must be a list {wanted}. Correct it, or leave it out.")
-    return arrays[key]
+    try:
+        return np.char.decode(arrays[key], "utf-8") if arrays[key].dtype.kind == "S" else arrays[key]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: {key} has bytes that are not text in UTF-8. Save it with .astype(str).") from error
 
 
 def _ids(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) -> list[str]:
