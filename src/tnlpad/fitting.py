@@ -121,6 +121,7 @@ def fit(
     excluded = [str(ignore)]
     if isinstance(ignore, Iterable) and not isinstance(ignore, str):
         excluded = [str(each) for each in ignore]
+    labels = list(labels) if isinstance(labels, Iterator) else labels  # which are read twice
     quiet = not (is_watched() if progress is None else progress)
     with progress_reporter(quiet, samples=True) as reporter:
         own = open_samples(

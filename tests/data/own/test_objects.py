@@ -77,10 +77,15 @@ def test_bad_datasets_are_told():
         def __iter__(self):
             return iter(())
 
+    class StreamOfLength(Stream):
+        def __len__(self):
+            return 2
+
     with pytest.raises(DataError, match=r"data\[0\] is a Image: it must be a pair"):
         open_samples(Alone())
-    with pytest.raises(DataError, match="Stream without a length"):
-        open_samples(Stream())
+    for stream in (Stream(), StreamOfLength()):
+        with pytest.raises(DataError, match=f"data is a {type(stream).__name__} without a length or indices"):
+            open_samples(stream)
     with pytest.raises(DataError, match="class_names are given, and a Pairs has its own"):
         open_samples(Pairs(), class_names=["a", "b"])
     with pytest.raises(DataError, match="data holds no sample"):
@@ -175,7 +180,6 @@ def test_every_order_of_an_image_s_axes_gives_the_same_data(tmp_path, shape):
         (np.ones((20, 5, 5, 7), np.uint8), LABELS, "1, 3 or 4 channels"),
         (np.ones((20, 3), complex), LABELS, "samples are complex128; they must be numbers"),
         (np.array([["a"] * 3] * 20), LABELS, "samples are <U1; they must be numbers"),
-        (np.ones((20, 3), bool), LABELS, "samples are bool; they must be numbers"),
         (np.array([object()] * 20), LABELS, "of objects that are not numbers"),
         (np.empty((0, 8, 8), np.uint8), [], "data holds no sample"),
         ([], [], "data holds no sample"),
@@ -203,6 +207,38 @@ def test_pictures_of_any_mode():
     pictures[0] = Image.new("F", (12, 10), 3.0)
     own = open_samples(pictures, [row % 2 for row in range(24)])
     assert (own.kind, len(own.ids), own.problems) == ("files", 24, ())
+
+
+def test_groups_are_those_of_the_rows_that_are_kept(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    picture(0).save(tmp_path / "x.png")
+    table = pandas.DataFrame({"path": [None, "x.png"], "label": ["a", "b"]})
+    monkeypatch.chdir(tmp_path)
+    own = open_samples(table, group=["u", "v"])
+    assert (len(own.ids), own.groups) == (1, ("=v",))
+
+
+def test_what_can_be_read_only_once(tmp_path):
+    own = open_samples(IMAGES, iter(LABELS), ids=map(str, range(20)), group=iter(LABELS), class_names=iter("ab"))
+    assert (own.ids[:2], own.groups[:2], own.class_names) == (("0", "1"), ("=0", "=1"), ("a", "b"))
+    assert open_samples(IMAGES, LABELS, ids=torch.arange(20)).ids == own.ids
+
+
+@pytest.mark.parametrize("rows", [torch.eye(2), np.eye(2)])
+def test_a_label_is_one_number(rows):
+    with pytest.raises(DataError, match=r"has shape \(2,\).*argmax\(1\)"):
+        open_samples(IMAGES, [rows[label] for label in LABELS])
+
+
+@pytest.mark.parametrize("names", [{0: "a", 1: "b"}, "ab", {"a", "b"}])
+def test_names_of_classes_have_an_order(names):
+    with pytest.raises(DataError, match=f"class_names are a {type(names).__name__}: give a list"):
+        open_samples(IMAGES, LABELS, class_names=names)
+
+
+def test_two_classes_have_two_names():
+    with pytest.raises(DataError, match="2 classes are called 'a'"):
+        open_samples(IMAGES, LABELS, class_names=["a", "b", "a"])
 
 
 def test_labels_may_be_of_any_kind():
@@ -258,8 +294,10 @@ def test_labels_in_another_order_than_their_table_are_refused():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["p", "q", "r"])
     labels = pandas.Series(["x", "y", "x"], index=["p", "r", "q"])
-    with pytest.raises(DataError, match=r"another order: 'r' is where the table has 'q'.*labels\.loc"):
-        open_samples(table, labels)
+    for data in (table, table["a"].astype(str)):
+        for name, given in {"labels": (labels, None), "groups": (["x", "y", "x"], labels)}.items():
+            with pytest.raises(DataError, match=rf"{name} have .* another order: 'r' is where the data have 'q'"):
+                open_samples(data, given[0], group=given[1])
     for right in (labels.loc[table.index], labels.reset_index(drop=True), labels.to_numpy()):
         assert open_samples(table, right).ids == ("p", "q", "r")
 

@@ -23,7 +23,13 @@ ONE_LABEL = "Labels are classes: give one text or whole number per sample."
 def label_as_given(value: Any, where: Path | str) -> Label | None:
     """Return a label as text or whole number; None if it is missing."""
     if hasattr(value, "item") and not isinstance(value, (np.datetime64, np.timedelta64)):  # of NumPy or torch
-        value = value.item()
+        try:
+            value = value.item()
+        except (ValueError, RuntimeError) as error:  # of an array, of a tensor
+            shape = tuple(value.shape)
+            raise DataError(
+                f"{where}: a label has shape {shape}. {ONE_LABEL} Of one-hot rows, that is .argmax(1)."
+            ) from error
     if isinstance(value, bytes):
         try:
             value = value.decode()

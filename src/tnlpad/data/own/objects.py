@@ -76,7 +76,7 @@ def open_samples(
         group=group if isinstance(group, str) else None,
         id=id,
     )
-    groups = group if not isinstance(group, str) else None
+    ids, groups = _listed(ids), None if isinstance(group, str) else _listed(group)
     if holds_labels(data):
         for name, value in (("labels", labels), ("ids", ids), ("class_names", class_names), ("groups", groups)):
             if value is not None:
@@ -84,7 +84,8 @@ def open_samples(
     if isinstance(data, (str, os.PathLike)):
         return open_dataset(Path(data), **vars(options), reporter=reporter)
     _refuse_columns(data, options)
-    names = tuple(str(name) for name in class_names) if class_names is not None else None
+    _require_same_order(data, {"labels": labels if labelled else None, "groups": group})
+    names = _names(class_names)
     if _is_hugging_face(data):
         listing = _list_hugging_face(data, options)
     elif _is_pandas(data):
@@ -95,11 +96,28 @@ def open_samples(
         arrays = _list_arrays(data, labels_of(labels) if labelled else None, ids, names)
         listing = with_gaps_marked(arrays, options)
     if groups is not None:
-        count = len(listing.labels)
+        count = len(listing.ids) + len(listing.problems)
         if len(groups) != count:
             raise DataError(f"there are {count:,} samples and {len(groups):,} groups: give one per sample.")
-        listing = replace(listing, groups=groups_of(groups))
+        of_rows = groups_of(groups)
+        listing = replace(listing, groups=[of_rows[row] for row in listing.rows or range(count)])
     return dataset_of(listing, IN_MEMORY, labelled=labelled, reporter=reporter)
+
+
+def _listed(values: Any) -> list[Any] | None:
+    """Return the values of a list, an array, a column or a generator; None if there are none."""
+    if values is None:
+        return None
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def _names(class_names: Any) -> tuple[str, ...] | None:
+    """Return names of classes as texts; raise DataError for what has no order or is one text."""
+    if isinstance(class_names, (str, set, frozenset, Mapping)):
+        raise DataError(
+            f"class_names are a {type(class_names).__name__}: give a list, the names of the labels 0, 1, 2 …"
+        )
+    return None if class_names is None else tuple(map(str, class_names))
 
 
 def _refuse_columns(data: Any, options: ReadOptions) -> None:
@@ -176,7 +194,6 @@ def _list_pandas(data: Any, labels: Any, ids: Sequence[Any] | None, options: Rea
         raise DataError(f"labels are given, and so is label={options.label!r}: leave one of them out.")
     given = None
     if options.labelled and labels is not None:
-        _require_same_order(data, labels)
         given = one_label_each(labels_of(labels), data, IN_MEMORY)
     if ids is not None and options.id is not None:
         raise DataError(f"ids are given, and so is id={options.id!r}: leave one of them out.")
@@ -190,18 +207,19 @@ def _list_pandas(data: Any, labels: Any, ids: Sequence[Any] | None, options: Rea
     return listing_of(table, IN_MEMORY, Path(), options, labels=given)
 
 
-def _require_same_order(data: Any, labels: Any) -> None:
-    """Raise DataError if the labels are a pandas column with the index of the table in another order."""
-    if not (hasattr(data, "iloc") and hasattr(labels, "iloc")):
-        return
-    rows, others = data.index.tolist(), labels.index.tolist()
-    if rows == others or sorted(map(repr, rows)) != sorted(map(repr, others)):
-        return  # an index that has nothing to do with the other: rows count
-    here, there = next(pair for pair in zip(rows, others, strict=True) if pair[0] != pair[1])
-    raise DataError(
-        f"labels have the index of the table in another order: {there!r:.80} is where the table has {here!r:.80}. Give "
-        "them in its order: labels.loc[table.index]."
-    )
+def _require_same_order(data: Any, given: Mapping[str, Any]) -> None:
+    """Raise DataError if values of samples are a pandas column with the index of the data in another order."""
+    for name, values in given.items():
+        if not (hasattr(data, "iloc") and hasattr(values, "iloc")):
+            continue
+        rows, others = data.index.tolist(), values.index.tolist()
+        if rows == others or sorted(map(repr, rows)) != sorted(map(repr, others)):
+            continue  # an index that has nothing to do with the other: rows count
+        here, there = next(pair for pair in zip(rows, others, strict=True) if pair[0] != pair[1])
+        raise DataError(
+            f"{name} have the index of the data in another order: {there!r:.80} is where the data have {here!r:.80}. "
+            f"Give them in its order: {name}.loc[data.index]."
+        )
 
 
 def _index_ids(data: Any) -> list[str] | None:
@@ -229,8 +247,10 @@ def _without_gaps(values: Any) -> Any:
 
 def _gather(dataset: Any, labelled: bool) -> tuple[list[Any], list[Any] | None, tuple[str, ...] | None]:
     """Return the samples and labels of a torch dataset, and class names if it has `classes` as in torchvision."""
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise DataError(f"data is a {type(dataset).__name__} without a length: give a dataset with indices.")
+    from torch.utils.data import IterableDataset
+
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise DataError(f"data is a {type(dataset).__name__} without a length or indices: give a dataset with both.")
     images, labels = [], []
     for row in range(len(dataset)):
         sample = dataset[row]

@@ -5,6 +5,7 @@ Every image is decoded once, so that none fails in the middle of a training; `ch
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -150,6 +151,9 @@ def dataset_of(
     """Check the samples of a listing and return those that can be used."""
     for column in listing.columns:
         as_utf8(column, "the column")
+    for name, classes in Counter(listing.class_names).items():
+        if classes > 1:
+            raise DataError(f"{source}: {classes:,} classes are called {name[:80]!r}. Give each a name of its own.")
     content = _check_content(listing, source, fresh, reporter)
     rows, problems = _usable_rows(listing, content.reasons, labelled, source)
     labels, class_names = np.full(len(rows), UNLABELLED, dtype=np.int64), tuple[str, ...]()
