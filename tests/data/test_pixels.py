@@ -30,6 +30,15 @@ def test_sixteen_bits_keep_their_upper_half(tmp_path):
     assert np.asarray(open_pixels(str(path), 64, 1)).tolist() == [[0, 100, 255]]
 
 
+@pytest.mark.parametrize(("kind", "high"), [(np.float32, 4095), (np.float32, np.inf), (np.int32, 70000)])
+def test_more_than_eight_or_sixteen_bits_are_refused(tmp_path, kind, high):
+    path = tmp_path / "x.tiff"
+    Image.fromarray(np.array([[0, high]], dtype=kind)).save(path)
+    with pytest.raises(DataError, match=r"its pixels reach .*with 8 or 16 bits"):
+        open_pixels(str(path), 8)
+    assert "its pixels reach" in probe(str(path))
+
+
 def test_transparency_lies_on_white(tmp_path):
     path = save(tmp_path / "x.png", Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
     assert np.asarray(open_pixels(str(path), 64)).min() == 255

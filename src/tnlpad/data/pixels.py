@@ -9,9 +9,10 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from PIL.JpegImagePlugin import JpegImageFile
 
@@ -61,7 +62,7 @@ def probe(source: str | bytes) -> ImageInfo | str:
     except DataError as error:
         return str(error)
     except Exception as error:  # decoders raise anything on damaged bytes
-        return _reason(error)
+        return reason_of(error)
     if (pixels.width > pixels.height) != (width > height):
         width, height = height, width
     digest = hashlib.sha256(content).digest()
@@ -101,7 +102,7 @@ def open_pixels(source: str | bytes, draft: int, channels: Channels = 3) -> Imag
     except Exception as error:  # decoders raise anything on damaged bytes
         name = UNNAMED if isinstance(source, bytes) else source
         raise DataError(
-            f"{name}: cannot be read as an image ({_reason(error)}). Restore the file, or leave it out."
+            f"{name}: cannot be read as an image ({reason_of(error)}). Restore the file, or leave it out."
         ) from error
 
 
@@ -140,27 +141,34 @@ def _pixels(image: Image.Image, draft: int, channels: Channels) -> Image.Image:
     if image.width * image.height > MAX_PIXELS:
         raise DataError(TOO_LARGE)
     upright = ImageOps.exif_transpose(image)
-    flat = _eight_bits(upright)
+    flat = eight_bits(upright)
     if flat.mode in TRANSPARENT_MODES or "transparency" in flat.info:
         flat = flat.convert("RGBA")
         flat = Image.alpha_composite(Image.new("RGBA", flat.size, "white"), flat)
     return flat.convert("RGB" if channels == 3 else "L")
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
+def eight_bits(image: Image.Image) -> Image.Image:
     """Scale pixels to 8 bits; Pillow clips instead, which makes most 16-bit images white."""
+    values: NDArray[Any]
     if image.mode == "F":
-        values = np.nan_to_num(np.asarray(image))
-        values = values * 255 if values.size and values.min() >= 0 and values.max() <= 1 else values
+        values, most = np.nan_to_num(np.asarray(image)), 2**8 - 1
     elif image.mode == "I" or image.mode.startswith("I;16"):
-        values = np.asarray(image).astype(np.int64)
-        values = values >> 8 if values.size and values.max() > 255 else values
+        values, most = np.asarray(image).astype(np.int64), 2**16 - 1
     else:
         return image
+    low, high = values.min(initial=0), values.max(initial=0)
+    if high > most:
+        raise DataError(f"its pixels reach {high:,.0f}, more than {most:,}. Save it with 8 or 16 bits")
+    if image.mode == "F":
+        values = values * 255 if low == 0 and high <= 1 else values
+    elif high > 255:
+        values = values >> 8
     return Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why an image cannot be decoded, from what its decoder raised."""
     if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return TOO_LARGE
     if isinstance(error, OSError) and error.strerror:

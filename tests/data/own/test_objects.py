@@ -1,14 +1,17 @@
+import io
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from tests.data.own_files import class_folders, picture
 from tnlpad.data.own import open_dataset
 from tnlpad.data.own.objects import arrow_table, holds_labels, open_samples
+from tnlpad.data.pixels import open_pixels
 from tnlpad.errors import DataError
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (20, 8, 8), dtype=np.uint8)
@@ -207,6 +210,38 @@ def test_pictures_of_any_mode():
     pictures[0] = Image.new("F", (12, 10), 3.0)
     own = open_samples(pictures, [row % 2 for row in range(24)])
     assert (own.kind, len(own.ids), own.problems) == ("files", 24, ())
+
+
+@pytest.mark.parametrize("name", ["F.tiff", "I.tiff", "I;16B.tiff", "RGBA.png", "turned.jpg"])
+def test_pictures_are_read_as_their_files_are(tmp_path, name):
+    fractions = np.linspace(0, 1, 96, dtype=np.float32).reshape(8, 12)
+    kinds = {"F": np.float32, "I": np.int32, "I;16B": ">u2"}
+    mode = name.split(".")[0]
+    exif = Image.Exif()
+    if mode in kinds:
+        image = Image.fromarray((fractions if mode == "F" else 65535 * fractions).astype(kinds[mode]))
+    else:
+        image = picture(1).convert(mode if mode == "RGBA" else "RGB")
+        exif[ExifTags.Base.Orientation] = 6 if mode == "turned" else 1
+    image.save(tmp_path / name, exif=exif)
+    with Image.open(tmp_path / name) as opened:
+        own = open_samples([opened], ["x"])
+    file = open_dataset(tmp_path / name, labelled=False)
+    assert own.shape.channels == file.shape.channels
+    expected = np.asarray(open_pixels(file.files[0], 64))
+    assert expected.std() > 10
+    assert np.array_equal(np.asarray(open_pixels(own.files[0], 64)), expected)
+
+
+def test_a_damaged_picture_is_left_out(tmp_path):
+    content = io.BytesIO()
+    picture(0).resize((64, 64)).save(content, "PNG")
+    pictures = [picture(1), Image.open(io.BytesIO(content.getvalue()[:-500])), picture(2), picture(3)]
+    own = open_samples(pictures, ["a", "b", "a", "b"], ids="pqrs", group=[1, 2, 2, 1])
+    assert (own.ids, own.rows.tolist(), own.groups) == (("p", "r", "s"), [0, 2, 3], ("=1", "=2", "=1"))
+    assert [own.class_names[label] for label in own.labels] == ["a", "a", "b"]
+    (problem,) = own.problems
+    assert (problem.id, "truncated" in problem.reason) == ("q", True)
 
 
 def test_groups_are_those_of_the_rows_that_are_kept(tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ from tnlpad.types import Index
 
 TASK = "Checking images"
 MIN_REMEMBERED = 5000  # files; fewer are read again
-VERSION = 1  # raise it when `probe` finds other facts
+VERSION = 2  # raise it when `probe` finds other facts
 ROW = np.dtype([("name", np.uint8, DIGEST_BYTES), ("state", np.int64, 3), ("facts", FACTS)])
 ABSENT = -1  # in the place of a size
 SETTLED_NANOSECONDS = 2 * 10**9  # a younger file may change again within one tick of its clock

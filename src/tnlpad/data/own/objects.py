@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tnlpad.data.own.arrays import SHAPES, listing_of_arrays, one_label_each, with_gaps_marked
 from tnlpad.data.own.column_kinds import as_text
@@ -23,18 +23,21 @@ from tnlpad.data.own.dataset import (
     Listing,
     OwnDataset,
     Part,
+    Problem,
     ReadOptions,
     given_ids,
     groups_of,
     part_named,
 )
 from tnlpad.data.own.hugging_face import in_order, listing_of_tables
+from tnlpad.data.own.labels import Label
 from tnlpad.data.own.manifest import listing_of
 from tnlpad.data.own.open import dataset_of, open_dataset
+from tnlpad.data.pixels import TRANSPARENT_MODES, eight_bits, reason_of
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
 
-PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
+PNG_MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 
 def open_samples(
@@ -267,8 +270,7 @@ def _gather(dataset: Any, labelled: bool) -> tuple[list[Any], list[Any] | None, 
 def _list_arrays(data: Any, labels: Any, ids: Sequence[Any] | None, class_names: tuple[str, ...] | None) -> Listing:
     if isinstance(data, (list, tuple)) and data and all(isinstance(each, Image.Image) for each in data):
         given = [None] * len(data) if labels is None else one_label_each(labels, data, IN_MEMORY)
-        files = [_as_png(each) for each in data]
-        return Listing(ids=_ids(ids, len(data)), labels=given, files=files, class_names=class_names)
+        return _list_images(data, given, _ids(ids, len(data)), class_names)
     if (texts := _texts(data)) is not None:
         given = [None] * len(texts) if labels is None else one_label_each(labels, texts, IN_MEMORY)
         empty = sum(not text.strip() for text in texts)
@@ -281,6 +283,32 @@ def _list_arrays(data: Any, labels: Any, ids: Sequence[Any] | None, class_names:
         raise DataError(f"{IN_MEMORY} holds no sample: its shape is {array.shape}.")
     pieces = [labels] if labels is not None else None
     return listing_of_arrays([array], pieces, where=IN_MEMORY, ids=_ids(ids, count), class_names=class_names)
+
+
+def _list_images(
+    images: Sequence[Image.Image],
+    labels: Sequence[Label | None],
+    ids: Sequence[str],
+    class_names: tuple[str, ...] | None,
+) -> Listing:
+    """List images of Pillow as the files that they would be; those of damaged files are read here, and left out."""
+    files: list[bytes] = []
+    rows: list[int] = []
+    problems: list[Problem] = []
+    for row, image in enumerate(images):
+        try:
+            files.append(_as_png(image))
+            rows.append(row)
+        except Exception as error:  # decoders raise anything on damaged bytes
+            problems.append(Problem(id=ids[row], reason=reason_of(error)))
+    return Listing(
+        ids=[ids[row] for row in rows],
+        labels=[labels[row] for row in rows],
+        rows=rows,
+        files=files,
+        class_names=class_names,
+        problems=tuple(problems),
+    )
 
 
 def _texts(data: Any) -> list[str] | None:
@@ -330,10 +358,14 @@ def _ids(ids: Sequence[Any] | None, count: int) -> list[str]:
 
 
 def _as_png(image: Image.Image) -> bytes:
-    """Encode an image losslessly and fast."""
+    """Encode an image losslessly and fast, upright and with the pixels that its file would be decoded to."""
     content = io.BytesIO()
-    converted = image if image.mode in PNG_MODES else image.convert("RGB")
-    converted.save(content, "PNG", compress_level=1)
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode not in PNG_MODES:
+        scaled = eight_bits(upright)
+        mode = "RGBA" if upright.mode in TRANSPARENT_MODES else "RGB"
+        upright = upright.convert(mode) if scaled is upright else scaled
+    upright.save(content, "PNG", compress_level=1)
     return content.getvalue()
 
 
