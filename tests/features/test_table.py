@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,6 +91,35 @@ def test_columns_are_taken_by_name():
     np.testing.assert_array_equal(encoder.transform(turned), encoder.transform(train))
     with pytest.raises(DataError, match="the table has no column 'd', which this run was trained on"):
         encoder.transform(mixed(np.ones((1, 3)), [["a"], ["yes"], ["x"]]))
+
+
+class Counting(str):
+    """A name that counts with how many others it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counting.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_columns_of_wide_tables_are_not_searched_for_one_after_the_other():
+    numbers, categories = np.random.default_rng(0).normal(size=(4, 200)), ["xyxy"] * 100
+    names = [Counting(f"{kind}{place}") for kind, count in (("a", 200), ("k", 100)) for place in range(count)]
+    table = replace(mixed(numbers, categories, names), category_columns=tuple(names[200:]))
+    turned = replace(
+        table,
+        number_columns=tuple(names[199::-1]),
+        numbers=table.numbers[:, ::-1],
+        category_columns=tuple(names[:199:-1]),
+    )
+    encoder = TableEncoder.fit(table)
+    Counting.compared = 0
+    features = encoder.transform(turned)
+    assert encoder.unseen(turned) == {}
+    assert Counting.compared < 10 * len(names)
+    assert np.array_equal(features, encoder.transform(table))
 
 
 def test_it_is_stored_without_a_pickle_and_read_exactly(tmp_path):

@@ -111,11 +111,12 @@ class TableEncoder:
         Raises:
             DataError: A column is missing.
         """
-        if missing := [name for name in self.columns if name not in table.columns]:
+        known, categories = set(table.columns), table.by_category
+        if missing := [name for name in self.columns if name not in known]:
             raise DataError(f"the table has no column {missing[0][:80]!r}, which this run was trained on. Add it.")
         pieces = [self._numbers(table)]
         for place, name in enumerate(self.category_columns):
-            pieces.append(self._one_hot(place, table.categories[table.category_columns.index(name)]))
+            pieces.append(self._one_hot(place, categories[name]))
         return np.concatenate(pieces, axis=1)
 
     def unseen(self, table: MixedTable) -> dict[str, list[str]]:
@@ -124,16 +125,17 @@ class TableEncoder:
         Where rare values were pooled in training, some such values are usual: these columns count if most are such.
         """
         found: dict[str, list[str]] = {}
+        categories = table.by_category
         for place, name in enumerate(self.category_columns):
-            known, values = self._places[place], table.categories[table.category_columns.index(name)]
+            known, values = self._places[place], categories[name]
             unknown = [value for value in values if value is not None and value not in known]
             if len(unknown) > (len(values) / 2 if self.pooled[place] else 0):
                 found[name] = unknown
         return found
 
     def _numbers(self, table: MixedTable) -> NDArray[np.float32]:
-        places = [table.number_columns.index(name) for name in self.number_columns]
-        numbers = table.numbers[:, places].astype(np.float64)
+        places = {name: place for place, name in enumerate(table.number_columns)}
+        numbers = table.numbers[:, [places[name] for name in self.number_columns]].astype(np.float64)
         gaps = np.isnan(numbers)
         filled = np.where(gaps, self.medians, numbers)
         standard = (np.concatenate([filled, gaps[:, self.marked]], axis=1) - self.mean) / self.scale

@@ -100,7 +100,7 @@ class Illustrator:
         names, row, categories = data.columns, data.features, {}
         if data.table is not None:
             names, row = data.table.number_columns, data.table.numbers
-            categories = dict(zip(data.table.category_columns, data.table.categories, strict=True))
+            categories = data.table.by_category
         if row is None:
             return ()
         numbers = zip(names, row[place].tolist(), strict=True)

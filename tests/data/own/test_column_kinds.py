@@ -224,3 +224,34 @@ def test_gaps_in_wanted_columns_are_counted_and_no_way_to_ignore_them_is_named()
         with pytest.raises(DataError, match=r"column 'a'") as error:
             wanted_content({"a": [value]}, ("a",), (), WHERE)
         assert "--ignore" not in str(error.value)
+
+
+class Counting(str):
+    """A name that counts with how many others it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counting.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_columns_by_name_are_not_searched_for_one_after_the_other():
+    names = [Counting(f"a{place}") for place in range(300)]
+    table = {name: np.zeros(2) for name in names}
+    Counting.compared = 0
+    wanted_content(table, names[::-1], [], WHERE)
+    assert Counting.compared < 10 * len(names)
+
+
+def test_infinite_numbers_in_many_rows_give_no_warning(recwarn):
+    table = {"a": ["1e400"] * 10 + ["1"], "b": ["1", "2"] * 5 + ["3"]}
+    assert np.isnan(content_of(table, kinds_of(table, WHERE), WHERE).table.numbers[:, 0]).sum() == 10
+    assert not recwarn
+
+
+def test_a_column_named_as_an_element_of_an_embedding_is_refused():
+    table = {"e": [[1.0, 2.0], [3.0, 4.0]], "e[0]": [5.0, 6.0]}
+    with pytest.raises(DataError, match=r"two columns of the same name: e\[0\], e\[1\], e\[0\]"):
+        content_of(table, kinds_of(table, WHERE), WHERE)

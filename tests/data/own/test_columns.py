@@ -1,4 +1,5 @@
 import decimal
+import math
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,6 @@ from tnlpad.data.own.columns import (
     LABEL_COLUMNS,
     TextColumn,
     find_column,
-    holds_numbers,
     is_number,
     label_column,
     listed,
@@ -105,17 +105,16 @@ def test_what_is_no_number_is_named_with_the_way_out(value):
         numbers_of(["1", value], "a", WHERE)
 
 
-@pytest.mark.parametrize("values", [["red", "1"], ["", "1,5"], ["red", "12 %"], ["true"], [1.0], [], np.array([1, 2])])
-def test_a_column_with_a_number_or_what_is_meant_as_one(values):
-    assert holds_numbers(values)
+@pytest.mark.parametrize("value", ["1", "1,5", "12 %", "true", 1.0, True, np.int64(1)])
+def test_a_number_or_what_is_meant_as_one(value):
+    assert is_number(value)
 
 
 @pytest.mark.parametrize(
-    "values",
-    [["red", ""], ["2024-03-01"], ["1_0"], ["NA"], [None], [[1.0]], np.array(["2024-03-01"], "datetime64[D]")],
+    "value", ["red", "", "2024-03-01", "1_0", "NA", None, [1.0], np.datetime64("2024-03-01"), math.nan]
 )
-def test_a_column_without_numbers(values):
-    assert not holds_numbers(values)
+def test_what_is_no_number(value):
+    assert not is_number(value)
 
 
 def with_commas(*values):

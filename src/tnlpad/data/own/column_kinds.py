@@ -21,7 +21,6 @@ from tnlpad.data.own.columns import (
     Table,
     counter_notes,
     find_column,
-    holds_numbers,
     how_to_ignore,
     is_index_or_label,
     is_number,
@@ -30,6 +29,7 @@ from tnlpad.data.own.columns import (
     quoted,
     refuse_image_names,
     refuse_thousands,
+    require_different,
     require_wanted,
 )
 from tnlpad.data.own.labels import NULL_TOKENS
@@ -182,7 +182,8 @@ def content_of_numbers(names: Sequence[str], numbers: NDArray[np.float32]) -> Co
 
 def wanted_content(table: Table, columns: Sequence[str], categories: Sequence[str] | None, where: Path) -> Content:
     """Convert exactly these columns, of which some are categories; with None, all are numbers without gaps."""
-    kept = [name for name in columns if name not in (categories or ())]
+    others = set(categories or ())
+    kept = [name for name in columns if name not in others]
     sources = _sources(table, kept)
     require_wanted(table, where, [*sources, *(categories or ())])
     names, numbers = _numbers(table, sources, where, needed=True)
@@ -192,8 +193,9 @@ def wanted_content(table: Table, columns: Sequence[str], categories: Sequence[st
             f"{where} has no column {column[:80]!r}, which this run was trained on: the lists have another length. "
             "Give embeddings of the same model."
         )
-    order = [names.index(name) for name in kept]
-    used = {*sources, *(categories or ())}
+    places = {name: place for place, name in enumerate(names)}
+    order = [places[name] for name in kept]
+    used = {*sources, *others}
     unused = [name for name in table if name not in used]
     notes = [f"columns that this run was not trained on are ignored: {quoted(unused)}."] if unused else []
     if categories is None:
@@ -234,6 +236,7 @@ def _numbers(
             piece = numbers_of(table[name], name, where, needed=needed)[:, None]
             columns.append(name)
         pieces.append(piece)
+    require_different(columns, where)  # also from an element of an embedding
     rows = len(next(iter(table.values()), ()))
     return columns, np.concatenate(pieces, axis=1) if pieces else np.empty((rows, 0), dtype=np.float32)
 
@@ -301,9 +304,10 @@ def _is_list(value: Any) -> bool:
 def _kind(values: Any, name: str, where: Path) -> ColumnKind:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufmM":
         return "date" if values.dtype.kind in "mM" else "number"
-    sample = list(islice(_present(values), SAMPLED_VALUES))
-    if not sample:
+    present = list(_present(values))
+    if not present:
         return "empty"
+    sample = present[:SAMPLED_VALUES]
     if all(map(_is_date, sample)):
         return "date"
     if _is_list(sample[0]):
@@ -312,25 +316,26 @@ def _kind(values: Any, name: str, where: Path) -> ColumnKind:
         return "printed list"
     if any(isinstance(value, (list, dict, tuple, set, bytes, np.ndarray)) for value in sample):
         return "other"
-    if holds_numbers(values) and sum(map(is_number, _present(values))) > sum(1 for _ in _present(values)) / 2:
+    if sum(map(is_number, present)) > len(present) / 2:
         return "number"
     refuse_image_names(values, name, where)
-    return _kind_of_words(values, name, sample)
+    return _kind_of_words([str(value).strip() for value in present], len(values), name)
 
 
 def _are_printed_lists(sample: Sequence[Any]) -> bool:
     return all(isinstance(value, str) and PRINTED_LIST.fullmatch(value.strip()) for value in sample)
 
 
-def _kind_of_words(values: Any, name: str, sample: Sequence[Any]) -> ColumnKind:
-    texts = [str(value).strip() for value in _present(values)]
+def _kind_of_words(texts: Sequence[str], rows: int, name: str) -> ColumnKind:
+    """Return the kind of a column with these values, and none in the other rows."""
     different = len(set(texts))
     rows_each = MIN_ROWS_PER_CATEGORY if different <= MANY_CATEGORIES else MIN_ROWS_PER_MANY
-    if different == 1 and len(texts) == len(values) > 1:
+    if different == 1 and len(texts) == rows > 1:
         return "constant"
     if different * rows_each <= len(texts) and not ID_NAME.fullmatch(name.strip()):
         return "category"
-    words = sum(_word_count(str(value)) for value in sample) / len(sample)
+    sample = texts[:SAMPLED_VALUES]
+    words = sum(map(_word_count, sample)) / len(sample)
     return "text" if words >= MIN_TEXT_WORDS and different > len(texts) / 2 else "different"
 
 
@@ -366,10 +371,7 @@ def _unused_notes(table: Table, kinds: dict[str, ColumnKind]) -> Iterator[str]:
 
 def _gap_notes(table: MixedTable) -> Iterator[str]:
     counts = dict(zip(table.number_columns, np.isnan(table.numbers).sum(0).tolist(), strict=True))
-    counts |= {
-        name: sum(value is None for value in values)
-        for name, values in zip(table.category_columns, table.categories, strict=True)
-    }
+    counts |= {name: sum(value is None for value in values) for name, values in table.by_category.items()}
     if with_gaps := {name: count for name, count in counts.items() if count}:
         worst = max(with_gaps, key=lambda name: with_gaps[name])
         yield (

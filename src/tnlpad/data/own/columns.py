@@ -154,13 +154,6 @@ def _label_advice(names: Sequence[str]) -> str:
     return f"Name the one with the classes, such as --label {shlex.quote(likely)} (label= in Python)."
 
 
-def holds_numbers(values: Any) -> bool:
-    """Whether at least one value is a number in any format; also true for an empty column."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        return True
-    return len(values) == 0 or any(map(is_number, values))
-
-
 def numbers_of(values: Any, name: str, where: Path, *, needed: bool = False) -> NDArray[np.float32]:
     """Convert a column; missing values become NaN. Raise DataError for anything else that is not a number.
 
@@ -286,7 +279,8 @@ def require_wanted(table: Table, where: Path, wanted: Sequence[str]) -> Sequence
 def counter_notes(columns: Sequence[str], numbers: NDArray[np.float32]) -> list[str]:
     """Return a remark on columns that count the rows."""
     # In a table that is sorted by class, the number of a row gives away its label.
-    counters = [name for name, each in zip(columns, numbers.T, strict=True) if (np.diff(each) == 1).all()]
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        counters = [name for name, each in zip(columns, numbers.T, strict=True) if (np.diff(each) == 1).all()]
     if counters and len(numbers) >= MIN_ROWS_COUNTED:
         said = "column {} looks like a row number and is used as a feature. Exclude it unless it is meaningful"
         if len(counters) > 1:

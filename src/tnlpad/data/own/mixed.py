@@ -39,6 +39,11 @@ class MixedTable:
         """All column names, those of numbers first."""
         return (*self.number_columns, *self.category_columns)
 
+    @property
+    def by_category(self) -> dict[str, Sequence[str | None]]:
+        """The values of each column of categories, by its name."""
+        return dict(zip(self.category_columns, self.categories, strict=True))
+
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> "MixedTable":
         """Return some rows, in this order."""
         return MixedTable(

@@ -383,8 +383,7 @@ def arrow_table(own: OwnDataset) -> Any:
     else:
         assert own.table is not None, "texts or a table"
         columns |= dict(zip(own.table.number_columns, own.table.numbers.T, strict=True))
-        words = zip(own.table.category_columns, own.table.categories, strict=True)
-        columns |= {name: pa.array(values, pa.large_string()) for name, values in words}
+        columns |= {name: pa.array(values, pa.large_string()) for name, values in own.table.by_category.items()}
     columns["label"] = own.labels
     columns |= {"split": list(own.parts)} if own.parts is not None else {}
     described = {"info": {"features": {"label": {"names": list(own.class_names)}}}}
