@@ -20,6 +20,10 @@ from tnlpad.data.progress import SILENT, Reporter, in_threads
 from tnlpad.errors import DataError
 from tnlpad.types import ImageStore
 
+# Endings of the names of images, in folders and in shards.
+IMAGE_SUFFIXES = {
+    ".jpg", ".jpeg", ".jfif", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".jp2"
+}  # fmt: skip
 MAX_PIXELS = 1 << 26  # 64 megapixels; more in a dataset is a decompression bomb
 MAX_JPEG_PIXELS = 1 << 28  # of files that are decoded at a fraction of their size; a progressive one takes 3 bytes each
 JPEG_START = b"\xff\xd8\xff"

@@ -23,7 +23,7 @@ from tnlpad.array_files import ArrayFile
 from tnlpad.atomic_files import replacing
 from tnlpad.data.files import readable, user_cache
 from tnlpad.data.paths import PathList
-from tnlpad.data.pixels import MAX_FILE_BYTES
+from tnlpad.data.pixels import IMAGE_SUFFIXES, MAX_FILE_BYTES
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.errors import DataError
 from tnlpad.json_text import parse_json
@@ -31,8 +31,7 @@ from tnlpad.json_text import parse_json
 SHARDS_FOLDER = "shards"  # in the folder of a dataset
 SHARD_SUFFIX = ".tar"
 INDEX_FILE = ".tnlpad-index.npz"
-FORMAT = 1
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
+FORMAT = 2  # of the index; raise it when other members count as images
 LABEL_SUFFIXES = (".cls", ".json")
 LABEL_KEYS = ("label", "cls", "class")  # in a .json member
 MAX_LABEL_BYTES = 1 << 16
@@ -285,7 +284,7 @@ def _label(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     except ValueError as error:
         raise DataError(f"{path}, member {member.name!r:.120} is no label ({error}).") from error
     values = [fields[key] for key in LABEL_KEYS if key in fields] if isinstance(fields, dict) else []
-    return str(values[0]).encode(errors="replace") if values else b""
+    return str(values[0]).strip().encode(errors="replace") if values and values[0] is not None else b""
 
 
 def keep_index(folder: Path, index: ShardIndex) -> bool:

@@ -38,6 +38,7 @@ def tnlpad(*words):
         (("3", "12"), ("3", "12")),
         (("dog", "7"), ("7", "dog")),
         (("9" * 5000, "7"), ("7", "9" * 5000)),
+        (("07", "7"), ("07", "7")),
     ],
 )
 def test_labels_come_from_the_shards(tmp_path, names, classes):
@@ -53,6 +54,20 @@ def test_images_without_a_label_or_that_cannot_be_read_are_left_out(tmp_path):
     write_shard(tmp_path / "000002.tar", {"x.png": encoded(7), "y.png": b"none", "y.cls": b"a"})
     own = open_dataset(tmp_path)
     assert (len(own.ids), [each.id for each in own.problems]) == (4, ["x.png", "y.png"])
+
+
+@pytest.mark.parametrize("suffix", ["pgm", "jfif", "JP2", "JPEG"])
+def test_members_are_images_as_files_are(tmp_path, suffix):
+    write_shard(tmp_path / "0.tar", {f"x.{suffix}": encoded(7), "x.cls": b"a", "y.png": encoded(8), "y.cls": b"b"})
+    assert list(open_dataset(tmp_path).ids) == [f"x.{suffix}", "y.png"]
+
+
+def test_a_label_that_is_null_is_missing(tmp_path):
+    labels = {"a": b'{"label": null}', "b": b'{"label": " cat "}', "c": b'{"label": 3}'}
+    pictures = {f"{name}.png": encoded(place) for place, name in enumerate(labels)}
+    write_shard(tmp_path / "0.tar", pictures | {f"{name}.json": label for name, label in labels.items()})
+    own = open_dataset(tmp_path)
+    assert (own.class_names, [each.id for each in own.problems]) == (("3", "cat"), ["a.png"])
 
 
 def test_shards_without_any_label(tmp_path):

@@ -12,11 +12,9 @@ from pathlib import Path
 
 from tnlpad.data.own.dataset import PARTS, Listing, Part, Problem
 from tnlpad.data.paths import PathList
+from tnlpad.data.pixels import IMAGE_SUFFIXES
 from tnlpad.errors import DataError
 
-IMAGE_SUFFIXES = {
-    ".jpg", ".jpeg", ".jfif", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".jp2"
-}  # fmt: skip
 TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".npz"}
 MAX_NAMES_SHOWN = 5
 
