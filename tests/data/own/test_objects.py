@@ -46,7 +46,9 @@ def test_gaps_of_pandas():
     assert np.isnan(own.table.numbers).tolist() == [[True, False], [False, False]]
 
 
-@pytest.mark.parametrize("column", [["x", "y"], np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")])
+@pytest.mark.parametrize(
+    "column", [["x", "y"], np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), np.array([1 + 1j, 2 + 2j])]
+)
 def test_columns_of_pandas_that_are_no_numbers(column):
     pandas = pytest.importorskip("pandas")
     own = open_samples(pandas.DataFrame({"a": [1.0, 2.0], "c": column}), [0, 1])
@@ -251,6 +253,18 @@ def test_groups_are_those_of_the_rows_that_are_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = open_samples(table, group=["u", "v"])
     assert (len(own.ids), own.groups) == (1, ("=v",))
+
+
+def test_paths_of_a_table_in_memory_lead_into_the_current_folder(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    picture(0).save(tmp_path / "x.png")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    table = pandas.DataFrame({"path": [str(tmp_path / "x.png")], "label": ["a"]})
+    with pytest.raises(
+        DataError, match=r"lies out of the folder .*work\. Paths lead into the current folder\. .* beside"
+    ):
+        open_samples(table)
 
 
 def test_what_can_be_read_only_once(tmp_path):

@@ -243,7 +243,8 @@ def _to_float(value: Any) -> float:
             return NUMBER_TOKENS[token]
         if "_" in token:  # which Python allows in numbers
             raise ValueError(value)
-    if isinstance(value, (np.datetime64, np.timedelta64)):  # which NumPy converts to a count of nanoseconds
+    # NumPy converts times to a count of nanoseconds, and drops the imaginary part.
+    if isinstance(value, (np.datetime64, np.timedelta64, np.complexfloating)):
         raise TypeError(value)
     try:
         return float(value)

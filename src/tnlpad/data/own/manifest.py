@@ -38,7 +38,17 @@ from tnlpad.data.own.columns import (
     rows_of,
     without,
 )
-from tnlpad.data.own.dataset import Listing, Part, Problem, ReadOptions, given_ids, groups_of, part_named, unique
+from tnlpad.data.own.dataset import (
+    IN_MEMORY,
+    Listing,
+    Part,
+    Problem,
+    ReadOptions,
+    given_ids,
+    groups_of,
+    part_named,
+    unique,
+)
 from tnlpad.data.own.folder import Boundary
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.tables import TextForm, read_csv, read_jsonl
@@ -252,10 +262,10 @@ def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: P
         first = f"{files[0][:200]} does not exist" if files else f"{problems[0].id[:200]} {problems[0].reason}"
         others = f" To train on the texts instead: {how_to_name(text)}." if text is not None else ""
         slashes = " Write / between folders." if files and "\\" in files[0] else ""
-        raise DataError(
-            f"{where}: none of its {len(paths):,} paths can be used; {first}. Paths are relative to the folder of the "
-            f"table, or to the one given with --images.{slashes}{others}"
-        )
+        rule = "Paths are relative to the folder of the table, or to the one given with --images."
+        if (where, folder) == (IN_MEMORY, Path()):
+            rule = "Paths lead into the current folder. For others, save the table beside the images and give its path."
+        raise DataError(f"{where}: none of its {len(paths):,} paths can be used; {first}. {rule}{slashes}{others}")
     parts, groups = samples.parts, samples.groups
     return Listing(
         ids=PathList([samples.ids[row].encode() for row in kept]),
