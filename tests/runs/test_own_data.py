@@ -184,7 +184,7 @@ def test_streamed_images_may_be_prepared_and_then_give_the_same_run(tmp_path, mo
     name = next(iter(own.ids))
     save(data / name, picture(99))
     changed = open_dataset(data)
-    with pytest.raises(DataError, match=rf"data\.prepared-10 was written before '{name}' and 0 other images"):
+    with pytest.raises(DataError, match=rf"data\.prepared-10 was written before '{name}' was added"):
         prepare_own_data(configure(changed.shape, settings=SHORT | {"resize": 10, "crop": 8}), changed, CPU)
 
 

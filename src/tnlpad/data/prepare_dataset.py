@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from tnlpad.atomic_files import write_by_rename
 from tnlpad.data.catalogue import CATALOGUE, find
 from tnlpad.data.datasets import read, require_layout
@@ -16,9 +18,9 @@ from tnlpad.data.files import default_root, readable
 from tnlpad.data.paths import PathList
 from tnlpad.data.photographs import FOOD101_SPLITS, clothing1m_splits, list_files
 from tnlpad.data.prepare import Prepared, prepare_images
-from tnlpad.data.prepared import prepared_name
+from tnlpad.data.prepared import PreparedImages, prepared_name
 from tnlpad.data.progress import SILENT, Reporter
-from tnlpad.data.storage import FileImages, find_storage, prepared_beside, stored
+from tnlpad.data.storage import FileImages, find_storage, prepared_beside, stored, unchanged
 from tnlpad.errors import DataError
 from tnlpad.types import ImageFiles
 
@@ -96,4 +98,6 @@ def prepare_own(source: Path, out: Path | None, *, resize: int, reporter: Report
     destination = destination if out is None else out / destination.name
     names = [name.encode() for name in own.ids]
     images = EncodedImages(own.files, own.ids, own.source)
-    return prepare_images(names, images, destination, resize=resize, source=str(source), reporter=reporter)
+    prepared = prepare_images(names, images, destination, resize=resize, source=str(source), reporter=reporter)
+    unchanged(PreparedImages(destination), own.ids, own.digests, np.arange(len(own.ids)))
+    return prepared

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tnlpad.data.prepared import MANIFEST, open_prepared, prepared_name
+from tnlpad.data.prepared import MANIFEST, PreparedImages, open_prepared, prepared_name
 from tnlpad.data.progress import SILENT, Reporter
 from tnlpad.data.shards import SHARDS_FOLDER, open_shards
 from tnlpad.errors import DataError
@@ -123,8 +123,11 @@ def prepared_of(
         DataError: An image is new or has changed since.
     """
     prepared = open_prepared(prepared_beside(source, resize))
-    if prepared is None:
-        return None
+    return None if prepared is None else unchanged(prepared, ids, digests, rows)
+
+
+def unchanged(prepared: PreparedImages, ids: Sequence[str], digests: Sequence[bytes], rows: Index) -> ChosenImages:
+    """Return the prepared pixels of some images; raise DataError if one is new or has changed. See `prepared_of`."""
     places, content = places_of(prepared.names(), [ids[row].encode() for row in rows.tolist()]), prepared.digests()
     fresh = [
         row
@@ -132,9 +135,10 @@ def prepared_of(
         if place == MISSING or content[place].tobytes() != digests[row]
     ]
     if fresh:
+        more = f" and {len(fresh) - 1:,} other images were" if len(fresh) > 1 else " was"
         raise DataError(
-            f"{prepared.folder} was written before {ids[fresh[0]]!r:.120} and {len(fresh) - 1:,} other images were "
-            "added or changed. Remove it, and prepare the images again with `tnlpad data prepare` if you like."
+            f"{prepared.folder} was written before {ids[fresh[0]]!r:.120}{more} added or changed. Remove it, and "
+            "prepare the images again with `tnlpad data prepare` if you like."
         )
     return ChosenImages(prepared, places)
 
