@@ -39,6 +39,15 @@ def test_more_than_eight_or_sixteen_bits_are_refused(tmp_path, kind, high):
     assert "its pixels reach" in probe(str(path))
 
 
+@pytest.mark.parametrize(("most", "size"), [((1, 1000), (1, 1001)), ((2000, 2), (2002, 2)), ((9, 9), (3, 70_000))])
+def test_an_image_that_is_too_long_to_resize(tmp_path, most, size):
+    assert probe(str(save(tmp_path / "x.png", Image.new("L", most)))).mode == "L"
+    path = save(tmp_path / "y.png", Image.new("L", size))
+    assert "1,000 times" in probe(str(path))
+    with pytest.raises(DataError, match="1,000 times"):
+        open_pixels(str(path), 64)
+
+
 def test_transparency_lies_on_white(tmp_path):
     path = save(tmp_path / "x.png", Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
     assert np.asarray(open_pixels(str(path), 64)).min() == 255

@@ -29,6 +29,8 @@ MAX_JPEG_PIXELS = 1 << 28  # of files that are decoded at a fraction of their si
 JPEG_START = b"\xff\xd8\xff"
 MAX_FILE_BYTES = 1 << 28
 TOO_LARGE = f"it unpacks to more than {MAX_PIXELS:,} pixels (JPEG: {MAX_JPEG_PIXELS:,}). Make it smaller"
+MAX_ASPECT = 1000  # of a longer image, what is resized by the shorter side would fill the memory
+TOO_LONG = f"its longer side has more than {MAX_ASPECT:,} times the pixels of the shorter one. Cut out a part of it"
 PROBE_PIXELS = 64  # side to which JPEG files are decoded to find out whether they can be
 LUMA_SIDE, CHROMA_SIDE = 16, 4  # of the thumbnails that near duplicates are found by
 GRAY_MODES = {"1", "L", "LA", "La", "I", "F"}  # and the 16-bit ones
@@ -141,6 +143,8 @@ def _pixels(image: Image.Image, draft: int, channels: Channels) -> Image.Image:
     bound = MAX_JPEG_PIXELS if isinstance(image, JpegImageFile) else MAX_PIXELS
     if image.width * image.height > bound:
         raise DataError(TOO_LARGE)
+    if max(image.size) > MAX_ASPECT * min(image.size):
+        raise DataError(TOO_LONG)
     image.draft("RGB", (draft, draft))  # JPEG can be decoded at a fraction of its size; others ignore this
     if image.width * image.height > MAX_PIXELS:
         raise DataError(TOO_LARGE)
