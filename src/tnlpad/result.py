@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tnlpad.data.own.dataset import OwnDataset
 from tnlpad.data.own.labels import label_as_given
 from tnlpad.data.own.objects import open_samples
+from tnlpad.data.progress import Silent
 from tnlpad.errors import DataError
 from tnlpad.records.store import RecordError, RunFolder
 from tnlpad.runs.predict import class_probabilities, inputs_of_own, most_probable, reading_options
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 
 OneReview = str | PathLike[str] | Mapping[Any, Any]  # a file, or the right labels by id
 Reviews = OneReview | Sequence[OneReview] | Literal[False] | None
+
+
+class _Warnings(Silent):
+    """Warns of what to know about samples to predict, such as values of a category that training did not have."""
+
+    def say(self, message: str) -> None:
+        warnings.warn(message, stacklevel=5)  # at the call of `predict_proba`
 
 
 class Classifier(nn.Module):
@@ -156,7 +164,7 @@ class Result:
             first, count = own.problems[0], len(own.problems)
             samples, them = ("1 sample", "it") if count == 1 else (f"{count:,} samples", "them")
             raise DataError(f"{samples} cannot be predicted. Sample {first.id[:80]}: {first.reason}. Leave {them} out.")
-        rows = class_probabilities(self.shipped, inputs_of_own(own, self.shipped))
+        rows = class_probabilities(self.shipped, inputs_of_own(own, self.shipped, reporter=_Warnings()))
         found: NDArray[np.float32] = torch.cat(list(rows)).numpy()
         return found
 

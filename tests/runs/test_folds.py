@@ -1,5 +1,7 @@
 """Out-of-fold training: the division, what each network sees, and whole runs on features, texts and tables."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -237,7 +239,11 @@ def test_tables_with_gaps_and_categories_are_trained_on_opened_again_and_predict
     assert read.summary["config"]["data"]["fingerprint"] == held.summary["config"]["data"]["fingerprint"]
     assert (read.predict_proba(tmp_path / "people.csv") == held.predict_proba(frame)).all()
     unseen = pandas.DataFrame({"town": ["Oslo", None], "age": [8.0, None], "height": [None, 44.5]})
-    assert held.predict(unseen).tolist() == ["child", "grown"]
+    with pytest.warns(UserWarning, match=r"column 'town': 1 of 2 rows have a value .* such as 'Oslo'"):
+        assert held.predict(unseen).tolist() == ["child", "grown"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        held.predict(unseen.assign(town="Rome"))
 
 
 def test_rows_that_are_mostly_equal_are_no_copies_of_each_other():
