@@ -130,3 +130,11 @@ def _unicode(array: NDArray[Any]) -> NDArray[Any]:
         if codes.max() > LAST_CHARACTER or ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1])).any():
             raise ValueError("holds texts with characters that Unicode does not have")
     return array
+
+
+def as_texts(array: NDArray[Any], where: str) -> NDArray[Any]:
+    """Return an array, of texts if it holds them as bytes; raise DataError if those are no texts."""
+    try:
+        return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} has bytes that are not text in UTF-8. Save it with .astype(str).") from error

@@ -268,6 +268,23 @@ def test_arrays_keep_their_names_types_and_order_of_axes(tmp_path):
         assert written["ids"].tolist() == [str(row) for row in kept]
 
 
+def test_arrays_of_texts_that_were_saved_as_bytes(tmp_path):
+    names = np.array(["ant", "bée"])
+    rows = np.arange(24) % 2 * 9.0 + np.random.default_rng(0).normal(size=(24, 3)).T
+    ids = np.array([f"é{row}" for row in range(24)])
+    texts = {"class_names": names, "ids": ids}
+    as_bytes = {name: np.char.encode(values, "utf-8") for name, values in texts.items()}
+    np.savez(tmp_path / "x.npz", x=rows.T, y=np.arange(24) % 2, **as_bytes)
+    run = trained(tmp_path / "x.npz", tmp_path / "runs")
+    (tmp_path / "review.csv").write_text("id,label\né0,bée\né5,\n")
+    out = tmp_path / "out.npz"
+    document("clean", run, "--out", out, "--confidence", 1, "--review", tmp_path / "review.csv")
+    with np.load(out) as written:
+        assert written["class_names"].tolist() == names.tolist()
+        assert written["y"].tolist() == [1, 1, 0, 1, 0, *(np.arange(6, 24) % 2)]
+    assert open_dataset(out).ids == tuple(name for name in ids.tolist() if name != "é5")
+
+
 def test_images_become_links_or_copies_in_the_folders_of_their_classes(tmp_path):
     data = own_data(tmp_path, "parts")
     save(data / "train" / "cat" / "deep" / "a.png", picture(9))

@@ -69,6 +69,24 @@ def test_every_kind_of_file_gives_the_same_list(tmp_path, labels, probabilities)
     assert (first.index, first.id) == (7, "s7" if with_ids else "7")
 
 
+def test_texts_that_were_saved_as_bytes(tmp_path):
+    given, rows = content()
+    order = np.random.default_rng(0).permutation(SAMPLES)
+    ids, names = np.array([f"é{row}" for row in range(SAMPLES)]), np.array(NAMES)
+    np.savez(
+        tmp_path / "p.npz",
+        pred_probs=rows[order],
+        ids=np.char.encode(ids[order], "utf-8"),
+        class_names=np.char.encode(names, "utf-8"),
+    )
+    np.savez(tmp_path / "y.npz", y=names[given], ids=ids)
+    (first,) = find_in_files(tmp_path / "p.npz", tmp_path / "y.npz").ranked(1)
+    assert (first.id, first.given_name, first.suggested_name) == ("é7", "cat", "bee")
+    np.savez(tmp_path / "y.npz", y=names[given], ids=np.array([b"\xff"] * SAMPLES))
+    with pytest.raises(DataError, match=r"y\.npz: ids has bytes that are not text"):
+        read_labels(tmp_path / "y.npz")
+
+
 def test_numbers_are_ordered_by_value_and_texts_with_zeros_stay_texts(tmp_path):
     path = tmp_path / "y.txt"
     path.write_text("10\n9\n1\n")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.array_files import ArrayFile
+from tnlpad.array_files import ArrayFile, as_texts
 from tnlpad.atomic_files import replacing
 from tnlpad.data.own.arrays import CLASS_NAMES, COLUMNS, IDS, SPLITS, Arrays, Keys, array_key, keys_by_part
 from tnlpad.data.own.dataset import PARTS, Part
@@ -31,7 +31,7 @@ def write_npz(out: Path, source: Source, kept: Sequence[Cleaned], used: Sequence
     values = LabelValues(
         [value for keys in pieces.values() if keys.labels for value in arrays[keys.labels].ravel().tolist()],
         source.path,
-        None if names_key is None else [str(name) for name in arrays[names_key]],
+        None if names_key is None else [str(name) for name in as_texts(arrays[names_key], names_key)],
     )
     written: dict[str, Any] = dict(arrays) | _following(arrays, pieces, staying)
     for part, keys in pieces.items():

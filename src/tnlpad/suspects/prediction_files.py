@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.array_files import ArrayFile, read_array
+from tnlpad.array_files import ArrayFile, as_texts, read_array
 from tnlpad.data.files import readable_as
 from tnlpad.data.own.arrays import CLASS_NAMES, CONTENT, IDS, LABELS
 from tnlpad.data.own.columns import FRACTION, ID_COLUMNS, INDEX_COLUMN, PATH_COLUMNS, find_column, label_column, listed
@@ -83,7 +83,7 @@ def read_labels(path: Path, label: str | None = None) -> Column:
         arrays = _arrays(path)
         ids = find_column(IDS, arrays)
         values = _array(path, arrays, LABELS if label is None else (label,))
-        column = Column(path=path, values=values, ids=None if ids is None else given_ids(arrays[ids].tolist(), path))
+        column = Column(path=path, values=values, ids=None if ids is None else _ids(arrays, ids, path))
     if len(column.values) == 0:
         raise DataError(f"{path} holds no labels. Give one per sample.")
     return column if kind in ARRAYS else Column(path=path, values=_numbers_if_whole(column.values), ids=column.ids)
@@ -97,8 +97,8 @@ def read_numbers(path: Path, names: Sequence[str]) -> Column:
         return Column(
             path=path,
             values=_array(path, arrays, names),
-            ids=None if ids is None else given_ids(arrays[ids].tolist(), path),
-            classes=None if classes is None else [str(name) for name in arrays[classes].tolist()],
+            ids=None if ids is None else _ids(arrays, ids, path),
+            classes=None if classes is None else as_texts(arrays[classes], f"{path}: {classes}").astype(str).tolist(),
         )
     table, _ = read_csv(path)
     ids = find_column((*ID_COLUMNS, *PATH_COLUMNS), table)
@@ -109,6 +109,10 @@ def read_numbers(path: Path, names: Sequence[str]) -> Column:
     if not len(rows):
         raise DataError(f"{path} has a header and no rows. Give a row per sample.")
     return Column(path=path, values=rows, ids=given_ids(table[ids], path) if ids else None, classes=columns)
+
+
+def _ids(arrays: Mapping[str, NDArray[Any]], name: str, path: Path) -> list[str]:
+    return given_ids(as_texts(arrays[name], f"{path}: {name}").tolist(), path)
 
 
 def _in_order(rows: Column, labels: Column) -> Any:

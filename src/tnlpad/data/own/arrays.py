@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tnlpad.array_files import ArrayFile
+from tnlpad.array_files import ArrayFile, as_texts
 from tnlpad.data.own.column_kinds import content_of_numbers, wanted_content
 from tnlpad.data.own.columns import listed, require_different
 from tnlpad.data.own.dataset import (
@@ -244,10 +244,7 @@ def _column(arrays: Arrays, names: tuple[str, ...], count: int | None, path: Pat
     if len(shape) != 1 or (count is not None and shape[0] != count):
         wanted = f"of {count:,}" if count is not None else "with a name per class"
         raise DataError(f"{path}: {key} has shape {shape}; it must be a list {wanted}. Correct it, or leave it out.")
-    try:
-        return np.char.decode(arrays[key], "utf-8") if arrays[key].dtype.kind == "S" else arrays[key]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: {key} has bytes that are not text in UTF-8. Save it with .astype(str).") from error
+    return as_texts(arrays[key], f"{path}: {key}")
 
 
 def _ids(arrays: Arrays, pieces: Pieces, path: Path, options: ReadOptions) -> list[str]:
