@@ -3,7 +3,7 @@ import pytest
 
 from tests.data.own_files import class_folders, picture, save
 from tnlpad.data.own import open_dataset
-from tnlpad.data.own.dataset import fingerprint, given_ids, numbered_columns, part_named, unique
+from tnlpad.data.own.dataset import fingerprint, given_ids, groups_of, numbered_columns, part_named, unique
 from tnlpad.errors import DataError
 
 
@@ -49,6 +49,13 @@ def test_the_words_that_people_use(word, part):
 def test_another_word_is_named_with_the_ones_to_use(word):
     with pytest.raises(DataError, match=rf"table: '{word}' is not a split. Write train, validation or test"):
         part_named(word, "table")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), ""])
+def test_a_missing_group_is_one_of_its_own_and_an_id_is_never_missing(missing):
+    assert groups_of(["a", missing, missing, " a"]) == ["=a", "row 1", "row 2", "=a"]
+    with pytest.raises(DataError, match=r"row 1 .* has no id"):
+        given_ids(["a", missing], "table")
 
 
 def test_what_comes_again_gets_a_number():

@@ -1,6 +1,7 @@
 """The values that readers of own data share: options, listed samples, and the opened dataset with its fingerprint."""
 
 import hashlib
+import math
 import os
 import re
 import unicodedata
@@ -279,7 +280,7 @@ def given_ids(
     way_out: str = "Make ids different, or leave them out.",
 ) -> list[str]:
     """Return ids as text. Missing and repeated ones raise DataError, or are numbered unless they `must_differ`."""
-    ids = ["" if value is None else str(value) for value in values]
+    ids = list(map(_name, values))
     if not must_differ:
         return unique(ids)
     if "" in ids:
@@ -295,8 +296,13 @@ def given_ids(
 
 def groups_of(values: Iterable[Any]) -> list[str]:
     """Return the name of each row's group; a row without a value is a group of its own."""
-    names = ["" if value is None else str(value).strip() for value in values]
+    names = [_name(value).strip() for value in values]
     return [f"={name}" if name else f"row {row}" for row, name in enumerate(names)]
+
+
+def _name(value: Any) -> str:
+    """Return an id or group as text, empty if it is missing."""
+    return "" if value is None or (isinstance(value, (float, np.floating)) and math.isnan(value)) else str(value)
 
 
 def unique(ids: Sequence[str]) -> list[str]:
