@@ -148,6 +148,17 @@ def test_columns_of_a_table_of_pictures_are_ignored(tmp_path):
         read_picture_table(tmp_path / "x.parquet", ignored=["place"])
 
 
+def test_columns_of_a_table_of_pictures_may_be_ignored(tmp_path):
+    table, _ = pictures(tmp_path, ["ant", "bee"])
+    numbers = table.append_column("a", pa.array([1.0, 2.0])).append_column("b", pa.array([3.0, 4.0]))
+    pq.write_table(numbers, tmp_path / "x.parquet")
+    assert read_picture_table(tmp_path / "x.parquet", ignored=["b"]).further.column_names == ["a"]
+    own = open_dataset(tmp_path / "x.parquet", ignored=[table.column_names[0]])
+    assert (own.kind, own.columns) == ("features", ("a", "b"))
+    with pytest.raises(DataError, match="has no column 'c' to ignore"):
+        open_dataset(tmp_path / "x.parquet", ignored=["c"])
+
+
 def test_what_lies_beside_a_table_says_nothing_about_it(tmp_path):
     table, _ = pictures(tmp_path, ["ant", "bee"])
     pq.write_table(table, tmp_path / "x.parquet")

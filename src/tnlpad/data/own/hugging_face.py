@@ -111,12 +111,12 @@ def read_picture_table(path: Path, options: ReadOptions = ReadOptions()) -> List
     """List the samples of a Parquet file with a column of image bytes; None if it has no such column."""
     import pyarrow as pa
 
-    schema = parquet_file(path).schema_arrow
-    kept = without(options.ignored, schema.names, path)
-    if picture_column(pa.schema([field for field in schema if field.name in kept]), options.label, path) is None:
+    fields = parquet_file(path).schema_arrow
+    kept = without(options.ignored, fields.names, path)
+    if picture_column(pa.schema(map(fields.field, kept)), options.label, path) is None:
         return None
-    table = parquet_table(path)
-    return listing_of_tables(path, {None: table.select(kept)}, _described(table) or {}, options)
+    table = parquet_table(path).select(kept)
+    return listing_of_tables(path, {None: table}, _described(table) or {}, options)
 
 
 def in_order(tables: Iterable[tuple[Part | None, Any]], where: Path) -> Pieces:
