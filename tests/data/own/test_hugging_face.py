@@ -2,6 +2,7 @@ import json
 import struct
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from tnlpad.data.own.hugging_face import (
     listing_of_tables,
     picture_column,
 )
+from tnlpad.data.own.objects import open_samples
 from tnlpad.errors import DataError
 
 
@@ -157,6 +159,19 @@ def test_columns_of_a_table_of_pictures_may_be_ignored(tmp_path):
     assert (own.kind, own.columns) == ("features", ("a", "b"))
     with pytest.raises(DataError, match="has no column 'c' to ignore"):
         open_dataset(tmp_path / "x.parquet", ignored=["c"])
+
+
+def test_columns_of_a_dataset_may_be_ignored_as_its_notes_say(tmp_path):
+    table = pa.table({"n": range(12), "a": np.arange(12) % 5 / 2, "label": ["x", "y"] * 6})
+    write_arrow(tmp_path / "data", table, {})
+    assert "--ignore n" in open_dataset(tmp_path / "data").notes[0]
+    own = open_dataset(tmp_path / "data", ignored=["n"])
+    assert (own.columns, own.notes, own.ignored) == (("a",), (), ("n",))
+    datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
+    held = open_samples(datasets.Dataset(table), ignored=["n"])
+    assert held.shape == own.shape
+    with pytest.raises(DataError, match="data has no column 'm' to ignore"):
+        open_samples(datasets.Dataset(table), ignored=["m"])
 
 
 def test_what_lies_beside_a_table_says_nothing_about_it(tmp_path):

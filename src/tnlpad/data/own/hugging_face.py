@@ -115,7 +115,7 @@ def read_picture_table(path: Path, options: ReadOptions = ReadOptions()) -> List
     kept = without(options.ignored, fields.names, path)
     if picture_column(pa.schema(map(fields.field, kept)), options.label, path) is None:
         return None
-    table = parquet_table(path).select(kept)
+    table = parquet_table(path)
     return listing_of_tables(path, {None: table}, _described(table) or {}, options)
 
 
@@ -146,6 +146,7 @@ def listing_of_tables(
     """
     labelled = options.labelled
     table = joined(list(pieces.values()), where)
+    table = table.select(without(options.ignored, table.column_names, where))
     other = options.columns or options.text is not None
     image = picture_column(table.schema, options.label, where) if not other else None
     others = [name for name in table.column_names if name != image]

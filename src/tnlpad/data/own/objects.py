@@ -127,9 +127,11 @@ def _refuse_columns(data: Any, options: ReadOptions) -> None:
     """Raise DataError for tables of other packages, and if the options name columns of data without columns."""
     if hasattr(data, "to_pandas") and not hasattr(data, "iloc") and not _is_hugging_face(data):
         raise DataError(f"data is {_kind(data)} of {type(data).__module__.split('.')[0]}: give data.to_pandas().")
-    if options.ignored and not _is_pandas(data):
+    if _is_pandas(data) or _is_hugging_face(data):
+        return
+    if options.ignored:
         raise DataError(f"ignore={options.ignored[0]!r}: {_kind(data)} is not a table. Leave it out.")
-    if _is_pandas(data) or _is_hugging_face(data) or not options.labelled:
+    if not options.labelled:
         return
     if options.label is not None:
         raise DataError(f"label={options.label!r}: {_kind(data)} has no such column. Give its labels as `labels`.")

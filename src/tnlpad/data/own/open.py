@@ -102,7 +102,7 @@ def list_samples(source: Path, images: Path | None, options: ReadOptions) -> Lis
     """List the samples of data at a path without checking their content; for the arguments see `open_dataset`."""
     listing = _read(source, images, options)
     is_table = not os.path.isdir(source) and source.suffix.lower() in SUFFIXES
-    if options.ignored and not is_table:
+    if options.ignored and not is_table and not (os.path.isdir(source) and is_hugging_face(source)):
         raise DataError(f"--ignore {options.ignored[0]}: {source} is not a table. Leave --ignore out.")
     if options.text is not None and listing.texts is None:
         if not options.labelled:  # the column of a run that predicts
