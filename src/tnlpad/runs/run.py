@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
@@ -213,7 +213,8 @@ def _difference(before: DataShape, now: DataShape) -> str:
 
 def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None, backbone: AnyBackbone | None) -> None:
     """Check that the files of a finished run are complete and as they were written, and belong to it."""
-    folder.checkpoint_file.unlink(missing_ok=True)  # left if the process was killed after writing the summary
+    with suppress(OSError):  # a disk that is read only refuses to remove even what is not there
+        folder.checkpoint_file.unlink()  # left if the process was killed after writing the summary
     folder.check_config(config.to_json())
     finished_summary(folder)
     if own is not None:
