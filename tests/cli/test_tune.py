@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import re
 
@@ -7,6 +8,7 @@ from typer.testing import CliRunner
 
 from tnlpad.cli import app
 from tnlpad.cli.tune import _print_curve
+from tnlpad.runs.config import configure, with_settings
 from tnlpad.runs.tune import Tried, document
 
 SMALL = ["digits", "--noise", "symmetric:0.4", "--set", "epochs=1", "--set", "batch_size=256", "--device", "cpu"]
@@ -53,6 +55,14 @@ def test_the_labels_that_chose_are_named(capsys):
     _print_curve(tried, "c2", "clean")
     assert "Clean validation accuracy" in capsys.readouterr().out
     assert document(tried, "c2", "clean")["selection"].startswith("highest mean clean validation accuracy")
+
+
+@pytest.mark.parametrize(("field", "value"), [("patience", None), ("milestones", (40, 80)), ("flip", True), ("c2", 0.3)])
+def test_the_chosen_value_is_written_as_set_takes_it(capsys, field, value):
+    _print_curve([Tried(value=value, accuracies=(0.5,), run_ids=("one",))], field, "noisy")
+    (written,) = re.findall(rf"--set {field}=(\S+)\. ", capsys.readouterr().out)
+    config = with_settings(configure("digits"), {field: written})
+    assert (config.options | dataclasses.asdict(config))[field] == value
 
 
 @pytest.mark.parametrize(

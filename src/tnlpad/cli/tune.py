@@ -236,6 +236,7 @@ def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from tnlpad.runs.settings import as_text
     from tnlpad.runs.tune import winner
 
     best, lowest = winner(tried), min(each.mean for each in tried)
@@ -252,7 +253,7 @@ def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
         share = (each.mean - lowest) / span if span else 1.0
         marked = each is best
         table.add_row(
-            f"{each.value}{' *' if marked else ''}",
+            f"{as_text(each.value)}{' *' if marked else ''}",
             f"{100 * each.mean:.2f}{spread}",
             str(len(each.accuracies)),
             "█" * max(1, round(BAR_WIDTH * share)),
@@ -261,7 +262,7 @@ def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"* chosen: --set {field}={best.value}. The test set was not used.",
+        f"* chosen: --set {field}={as_text(best.value)}. The test set was not used.",
         highlight=False,
         markup=False,
         soft_wrap=True,
