@@ -688,3 +688,9 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     assert device_named("cuda:1") == "cuda:1"
     with pytest.raises(ValueError, match=r"cuda:7.*cuda:0 to cuda:1"):
         device_named("cuda:7")
+
+
+@pytest.mark.parametrize("name", ["meta", "fpga", "hpu", "gpu", ""])
+def test_a_device_that_cannot_compute_is_refused(name):
+    with pytest.raises(ValueError, match=f"device {name}: choose cpu, cuda or auto"):
+        device_named(name)

@@ -13,7 +13,9 @@ def device_named(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+        if device.type not in ("cpu", "cuda"):
+            torch.zeros(1, device=device).item()  # torch knows the names of devices that it was not built for
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise ValueError(f"device {name}: choose cpu, cuda or auto.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {name}: this torch sees no GPU. Use cpu; `tnlpad doctor` says more.")
