@@ -334,6 +334,27 @@ def test_another_label_column_is_no_change_of_the_data(tmp_path):
     assert f"has changed since {first.name}" in trained.asked(*words).stderr
 
 
+def test_another_text_column_is_no_change_of_the_data(tmp_path):
+    rows = [f"good {k},bad {k},{k % 2}" for k in range(40)]
+    (tmp_path / "x.csv").write_text("\n".join(["first,second,label", *rows]))
+    words = ["train", tmp_path / "x.csv", "--out", tmp_path / "runs", "--set", "epochs=1", "--no-scores"]
+    assert trained.asked(*words, "--text", "first").exit_code == 0
+    other = trained.asked(*words, "--text", "second")
+    assert (other.exit_code, "has changed" in other.stderr) == (0, False)
+
+
+def test_changed_data_are_recognised_from_another_folder(tmp_path, monkeypatch):
+    rows = [f"{k},{k % 2}" for k in range(40)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,label", *rows]))
+    words = ["--out", tmp_path / "runs", "--set", "epochs=1"]
+    first = trained.trained(tmp_path / "x.csv", tmp_path / "runs", 1)
+    (tmp_path / "x.csv").write_text("\n".join(["a,label", *rows, "40,1"]))
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    result = trained.asked("train", "../x.csv", *words, "--resume")
+    assert (result.exit_code, f"has changed since {first.name}" in result.stderr) == (3, True)
+
+
 FORMS = [("csv", "utf-8", ","), ("csv", "utf-8-sig", ";"), ("csv", "utf-8", "|"), ("txt", "utf-16", "\t")]
 
 

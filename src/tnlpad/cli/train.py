@@ -353,21 +353,18 @@ def _report_changed_data(run: "RunFolder", own: "OwnDataset | None", resume: boo
     """Point out an earlier run on the same path whose data have changed: it cannot be resumed."""
     from tnlpad.records.samples import read_data_file
     from tnlpad.records.store import RecordError, find_runs
+    from tnlpad.runs.saved_samples import location
 
     if own is None or run.begun:
         return
-    here = str(own.source.absolute())
+    here = location(own)
+    read_from = ("path", "images", "label_column", "text_column", "id_column", "ignored")
     for folder in find_runs(run.path.parent):
         try:
             recorded = read_data_file(folder.path) or {}
         except RecordError:
             continue
-        same = (
-            recorded.get("path") == here
-            and recorded.get("label_column") == own.label_column
-            and recorded.get("id_column") == own.id_column
-            and recorded.get("ignored", []) == list(own.ignored)
-        )
+        same = all((recorded.get(name) or None) == (here[name] or None) for name in read_from)
         if same and recorded.get("fingerprint") != own.shape.fingerprint:
             changed = f"{own.source} has changed since {folder.path.name} was started"
             if resume:

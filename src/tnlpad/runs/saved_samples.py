@@ -40,7 +40,7 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
         "part": parts,
     }
     about = {
-        **_location(own),
+        **location(own),
         "fingerprint": own.shape.fingerprint,
         "kind": own.kind,
         "class_names": list(own.class_names),
@@ -53,12 +53,13 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
 
 def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = None) -> None:
     """Update paths, rows and earlier decisions in a finished run's folder if data or backbone were moved or changed."""
-    about, location = read_data_file(folder) or {}, _location(own) | ({} if backbone is None else _origin(backbone))
-    if about | location != about or not has_columns(folder, _places(own)):
+    about = read_data_file(folder) or {}
+    now = about | location(own) | ({} if backbone is None else _origin(backbone))
+    if now != about or not has_columns(folder, _places(own)):
         samples, row_of = read_samples(folder), {name: row for row, name in enumerate(own.ids)}
         order = np.array([row_of[name] for name in samples.get("id", ())], dtype=np.int64)
         if samples:
-            write_samples(folder, samples | _places(own, order), about | location)
+            write_samples(folder, samples | _places(own, order), now)
     write_decided(folder, own.decided)
 
 
@@ -87,7 +88,7 @@ class AbsolutePaths(Sequence[str | None]):
         return [_absolute(path) for path in found] if isinstance(index, slice) else _absolute(found)
 
 
-def _location(own: OwnDataset) -> dict[str, Any]:
+def location(own: OwnDataset) -> dict[str, Any]:
     """Return the facts about data that their fingerprint does not cover."""
     return {
         "path": _absolute(str(own.source)),
