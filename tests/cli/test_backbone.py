@@ -9,8 +9,10 @@ from PIL import Image
 
 import tnlpad
 from tests.cli.trained import asked, document
+from tnlpad.data.own.open import open_dataset
 from tnlpad.networks import build
 from tnlpad.records.store import RunFolder
+from tnlpad.runs.config import configure
 from tnlpad.runs.shipped import load_shipped
 
 FEW = ["--epochs", "12", "--batch-size", "8", "--folds", "3", "--repeats", "1", "--lr", "0.05"]
@@ -65,6 +67,13 @@ def test_a_network_of_ours_with_a_file_of_weights(photos, tmp_path):
     assert predicted(run, photos) == ["blue"] * 12 + ["red"] * 12
     weights_of(moved, "small_cnn")
     assert asked("predict", run, photos).exit_code == 3
+
+
+def test_a_configuration_with_a_backbone_asks_for_the_data(photos, tmp_path):
+    config = configure(open_dataset(photos).shape, backbone="lite-01234567")
+    (tmp_path / "config.json").write_text(json.dumps(config.to_json()))
+    result = asked("train", "--config", tmp_path / "config.json", "--out", tmp_path / "runs")
+    assert (result.exit_code, "give their path" in result.stderr) == (3, True), result.stderr
 
 
 @pytest.mark.parametrize("options", [FEW, FINETUNED], ids=["features", "finetuned"])

@@ -332,7 +332,7 @@ def _changed(
     from tnlpad.runs.config import with_settings
 
     if word in ("none", "auto"):
-        word = "lite" if (config.backbone or "").startswith("lite-") else "none"
+        word = "lite" if own is not None and (config.backbone or "").startswith("lite-") else "none"
     elif config.backbone is None:
         raise ValueError(f"--backbone {word}: the run of --config has none. Leave it out.")
     pixels = given_pixels(given) or (None if config.backbone is None else config.crop or config.resize)
