@@ -493,6 +493,18 @@ def test_a_finished_run_is_shown_where_nothing_can_be_written(tmp_path, read_onl
     assert (new.exit_code, "cannot write there (Read-only file system)" in new.stderr) == (1, True)
 
 
+def test_a_reader_of_the_results_that_has_seen_enough_is_no_error_of_the_disk(tmp_path, monkeypatch):
+    data = own_data(tmp_path, "features")
+    trained(data, tmp_path / "runs", 1)
+
+    def closed(*_, **__):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    monkeypatch.setattr("tnlpad.suspects.listing.verdict", closed)
+    result = train(data, "--set", "epochs=1", "--out", tmp_path / "runs", "-q")
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
 def test_a_review_that_cannot_be_written_names_a_way_out(tmp_path, read_only):
     run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
     read_only()

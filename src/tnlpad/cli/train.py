@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from tnlpad.records.store import RunFolder
     from tnlpad.runs.choose_backbone import ChosenBackbone
     from tnlpad.runs.config import RunConfig
+    from tnlpad.suspects.listing import RankedRun
 
 resuming_option = partial(typer.Option, rich_help_panel="Resuming")
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -281,7 +282,9 @@ def train(
         print_summary(finished.summary(), finished.path)
     if keep_scores:
         with ending_early(kept="The finished run is"):
-            _list_suspects(finished, own, root, quiet, as_json, known)
+            listed = _list_suspects(finished, own, root, quiet, known)
+        if listed is not None and not as_json:  # a broken pipe of this output is no error of the disk
+            _print_suspects(*listed, quiet)
 
 
 def _one_dataset(argument: str | None, option: str | None) -> str | None:
@@ -383,35 +386,41 @@ def _require_begun(run: "RunFolder") -> None:
 
 
 def _list_suspects(
-    finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, as_json: bool, known: bool
-) -> None:
-    """Write the suspect labels into the run's folder, and print how many there are.
+    finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, known: bool
+) -> "tuple[RankedRun, Path] | None":
+    """Write the suspect labels into the run's folder, and return their ranking and their page; None without scores.
 
     The folder of a run that was `known` before may be read only.
     """
     from tnlpad.records.scores import SCORES_FILE
     from tnlpad.records.store import RecordError
     from tnlpad.suspects.export import PAGE_FILE, write_beside_run
-    from tnlpad.suspects.listing import rank_run, verdict
+    from tnlpad.suspects.listing import rank_run
 
     try:
-        found, page = write_beside_run(finished, own, root, partial(say, quiet=quiet))
+        return write_beside_run(finished, own, root, partial(say, quiet=quiet))
     except RecordError as error:
         if (finished.path / SCORES_FILE).exists():
             fail(f"No list of suspects: {error}", code=3)
         say(f"No list of suspects: {error}", quiet)  # the run was finished earlier, with --no-scores
-        return
+        return None
     except OSError as error:
         if not known or error.errno not in READ_ONLY:
             raise
-        found, page = rank_run(finished), finished.path / "suspects" / PAGE_FILE
+        page = finished.path / "suspects" / PAGE_FILE
         say(
             f"Note: the list of suspects was not written again ({error.strerror}): {page.parent} cannot be written. "
             "Copy the run to a disk that can be written, or use `tnlpad suspects --out`.",
             quiet,
         )
-    if not as_json:
-        typer.echo(verdict(found))
-        if page.exists():
-            typer.echo(f"Suspect labels: {page}")
-        say(f"Next: {shlex.join(['tnlpad', 'review', str(finished.path)])}", quiet)
+        return rank_run(finished), page
+
+
+def _print_suspects(found: "RankedRun", page: Path, quiet: bool) -> None:
+    """Print how many labels are suspect, where they are listed, and what to do next."""
+    from tnlpad.suspects.listing import verdict
+
+    typer.echo(verdict(found))
+    if page.exists():
+        typer.echo(f"Suspect labels: {page}")
+    say(f"Next: {shlex.join(['tnlpad', 'review', str(found.folder.path)])}", quiet)
