@@ -223,6 +223,8 @@ def test_states_are_counted(out):
         (["smoke", "--send-back"], "--send-back needs --executor ray"),
         (["smoke", "--address", "here:6379"], "--address needs --executor ray"),
         (["smoke", "--device", "tpu"], "choose cpu, cuda or auto"),
+        (["smoke", "--executor", "ray", "--device", "cuda:1"], "Ray chooses the GPU"),
+        (["smoke", "--patience", "3", "--set", "patience=5"], "--patience 3 and --set patience=5 contradict"),
         (["smoke", "--device", "tpu", "--dry-run"], "choose cpu, cuda or auto"),
         ([], "TABLE_OR_FIGURE"),
     ],

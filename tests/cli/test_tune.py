@@ -57,7 +57,9 @@ def test_the_labels_that_chose_are_named(capsys):
     assert document(tried, "c2", "clean")["selection"].startswith("highest mean clean validation accuracy")
 
 
-@pytest.mark.parametrize(("field", "value"), [("patience", None), ("milestones", (40, 80)), ("flip", True), ("c2", 0.3)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("patience", None), ("milestones", (40, 80)), ("flip", True), ("c2", 0.3)]
+)
 def test_the_chosen_value_is_written_as_set_takes_it(capsys, field, value):
     _print_curve([Tried(value=value, accuracies=(0.5,), run_ids=("one",))], field, "noisy")
     (written,) = re.findall(rf"--set {field}=(\S+)\. ", capsys.readouterr().out)

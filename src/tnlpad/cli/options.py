@@ -211,6 +211,13 @@ def checked_device(name: str) -> str:
         fail(f"--{error}", code=2)
 
 
+def ray_device(name: str) -> str:
+    """Return the device of Ray's workers, which this machine may lack; exit with code 2 if it names one GPU."""
+    if name.startswith("cuda:"):
+        fail(f"--device {name}: Ray chooses the GPU of each process. Use --device cuda.", code=2)
+    return name if name == "cuda" else checked_device(name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Where:
     """The place where runs are executed; of these options, only the device changes a number."""
@@ -255,9 +262,11 @@ def where_to_run(
     if executor == "local" and (address is not None or send_back):
         option = "--send-back" if send_back else "--address"
         fail(f"{option} needs --executor ray. Add it, or leave {option} out.", code=2)
-    # The machines of a cluster may have a device that this one lacks, and a dry run needs none.
-    elsewhere = (executor == "ray" or dry_run) and device.partition(":")[0] in ("cpu", "cuda")
-    chosen = device if elsewhere else checked_device(device)
+    if executor == "ray":
+        chosen = ray_device(device)
+    else:
+        needless = dry_run and device.partition(":")[0] == "cuda"  # a dry run needs no GPU
+        chosen = device if needless else checked_device(device)
     return Where(
         executor=executor,
         jobs=jobs or (1 if chosen.startswith("cuda") else available_cores()),

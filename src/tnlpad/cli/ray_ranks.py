@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tnlpad.cli.grid_runs import execution_option
-from tnlpad.cli.options import Executor, checked_device
+from tnlpad.cli.options import Executor
 from tnlpad.cli.output import fail
 from tnlpad.ranks.launch import launched_count
 
@@ -32,12 +32,6 @@ class Cluster(NamedTuple):
     ranks: int
     cpus_per_rank: int
     address: str | None
-
-    def device(self, name: str) -> str:
-        """Return the device of the workers, which this machine may lack; exit with code 2 if it names one GPU."""
-        if name.startswith("cuda:"):
-            fail(f"--device {name}: Ray chooses the GPU of each process. Use --device cuda.", code=2)
-        return name if name == "cuda" else checked_device(name)
 
     def runner(self) -> "Callable[..., RunFolder]":
         """Return a function that takes the arguments of `tnlpad.runs.run.run`, and trains here."""

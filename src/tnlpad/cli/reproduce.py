@@ -1,6 +1,6 @@
 """`tnlpad reproduce`: run the missing experiments of a table or figure, on this machine or on a Ray cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,13 +19,13 @@ from tnlpad.cli.options import (
     Root,
     Setting,
     Where,
+    everyday_settings,
     read_list,
     read_seeds,
-    read_settings,
     training_option,
     where_to_run,
 )
-from tnlpad.cli.output import ending_early, fail, folder_for_results, say
+from tnlpad.cli.output import ending_early, exit_codes, fail, folder_for_results, say
 from tnlpad.cli.plan_text import Plan, absent_here, seen_runs, show_end, show_plan, what_is_left
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def reproduce(
     tnlpad reproduce simulated --dry-run
     """
     say("Loading torch.", quiet)
-    settings = [*(setting or []), *([f"patience={patience}"] if patience is not None else [])]
+    with exit_codes():
+        settings = everyday_settings(setting or [], {"patience": patience})
     if setting:
         say("Runs with --set differ from the paper's: the report lists them in tables of their own.", quiet)
     where = where_to_run(executor, jobs, address, send_back, out, root, device, dry_run, quiet)
@@ -115,7 +116,7 @@ def planned(
     methods: str | None,
     seeds: str | None,
     protocol: Protocol,
-    settings: list[str],
+    settings: Mapping[str, str],
     where: Where,
 ) -> Plan:
     """Turn the options of the command line into a plan; exit with code 2 if one of them is wrong."""
@@ -127,18 +128,18 @@ def planned(
         names = read_list(methods or "")
         if not every and (only or methods):
             raise ValueError(f"{target} has no parts to choose from: leave out --only and --methods.")
-        numbers, given = _seeds(seeds), read_settings(settings)
+        numbers = _seeds(seeds)
         runs = plan(
             select(with_own_methods(target, every, names), only=only, methods=names),
             protocol=protocol,
             seeds=numbers,
-            settings=given,
+            settings=settings,
             device=where.device,
         )
         if target in COMPUTED:
             if where.on_ray:
                 raise ValueError(f"--executor ray: {target} is computed on this machine. Leave it out.")
-            wanted = variation(target, seeds=numbers, protocol=protocol, settings=given, device=where.device)
+            wanted = variation(target, seeds=numbers, protocol=protocol, settings=settings, device=where.device)
             return Plan(target=target, runs=runs, figures={target: wanted})
     except ValueError as error:
         fail(str(error), code=2)

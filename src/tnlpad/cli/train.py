@@ -44,6 +44,7 @@ from tnlpad.cli.options import (
     data_option,
     everyday_settings,
     output_option,
+    ray_device,
     training_option,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
@@ -183,7 +184,7 @@ def train(
 
     name = _one_dataset(data, data_option)
     cluster = chosen_cluster(executor, ranks, rank_cpus, address, name)
-    where = checked_device(device) if cluster is None else cluster.device(device)
+    where = checked_device(device) if cluster is None else ray_device(device)
     features = cache_folder(cache)
     with exit_codes():
         as_utf8(str(out), "--out", ValueError)
@@ -281,10 +282,7 @@ def train(
     else:
         print_summary(finished.summary(), finished.path)
     if keep_scores:
-        with ending_early(kept="The finished run is"):
-            listed = _list_suspects(finished, own, root, quiet, known)
-        if listed is not None and not as_json:  # a broken pipe of this output is no error of the disk
-            _print_suspects(*listed, quiet)
+        _list_suspects(finished, own, root, quiet, as_json, known)
 
 
 def _one_dataset(argument: str | None, option: str | None) -> str | None:
@@ -386,9 +384,26 @@ def _require_begun(run: "RunFolder") -> None:
 
 
 def _list_suspects(
+    finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, as_json: bool, known: bool
+) -> None:
+    """Write the suspect labels into the run's folder, and print how many there are."""
+    from tnlpad.suspects.listing import verdict
+
+    with ending_early(kept="The finished run is"):
+        written = _written_suspects(finished, own, root, quiet, known)
+    if written is None or as_json:
+        return
+    found, page = written
+    typer.echo(verdict(found))
+    if page.exists():
+        typer.echo(f"Suspect labels: {page}")
+    say(f"Next: {shlex.join(['tnlpad', 'review', str(finished.path)])}", quiet)
+
+
+def _written_suspects(
     finished: "RunFolder", own: "OwnDataset | None", root: Path | None, quiet: bool, known: bool
 ) -> "tuple[RankedRun, Path] | None":
-    """Write the suspect labels into the run's folder, and return their ranking and their page; None without scores.
+    """Write the suspect labels, and return their ranking and their page; None without scores.
 
     The folder of a run that was `known` before may be read only.
     """
@@ -414,13 +429,3 @@ def _list_suspects(
             quiet,
         )
         return rank_run(finished), page
-
-
-def _print_suspects(found: "RankedRun", page: Path, quiet: bool) -> None:
-    """Print how many labels are suspect, where they are listed, and what to do next."""
-    from tnlpad.suspects.listing import verdict
-
-    typer.echo(verdict(found))
-    if page.exists():
-        typer.echo(f"Suspect labels: {page}")
-    say(f"Next: {shlex.join(['tnlpad', 'review', str(found.folder.path)])}", quiet)
