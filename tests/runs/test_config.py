@@ -694,3 +694,14 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
 def test_a_device_that_cannot_compute_is_refused(name):
     with pytest.raises(ValueError, match=f"device {name}: choose cpu, cuda or auto"):
         device_named(name)
+
+
+@pytest.mark.parametrize("name", ["seed", "epochs", "batch_size", "milestones"])
+def test_a_whole_number_that_readers_of_runs_refuse_is_refused(name):
+    def changed(number):
+        value = (number,) if name == "milestones" else number
+        return configure("digits", seed=value) if name == "seed" else configure("digits", settings={name: value})
+
+    assert changed(2**63 - 1)
+    with pytest.raises(ValueError, match=rf"{name}=\(?9223372036854775808.*2\^63"):
+        changed(2**63)

@@ -9,6 +9,7 @@ from tnlpad.features.backbone import network_of
 from tnlpad.networks import NETWORKS
 from tnlpad.noise.spec import parse_noise
 from tnlpad.runs.settings import check_name
+from tnlpad.schema import LIMITS
 
 if TYPE_CHECKING:
     from tnlpad.runs.config import RunConfig
@@ -21,6 +22,7 @@ class Rule(NamedTuple):
     holds: Callable[[Any], bool]
 
 
+LARGEST = LIMITS[int]
 WEIGHTS_NAME = re.compile(r"[^/\\]+-[0-9a-f]{8,64}\.(pth|pt|safetensors)")
 RULES = {
     "seed": Rule("a whole number >= 0", lambda value: value >= 0),
@@ -70,6 +72,10 @@ def check(config: "RunConfig") -> None:
         value = getattr(config, name)
         if value is not None and not rule.holds(value):
             raise ValueError(f"{name}={value!r}: must be {rule.text}.")
+    for name, value in vars(config).items():
+        for number in value if isinstance(value, tuple) else [value]:
+            if isinstance(number, int) and number >= LARGEST:
+                raise ValueError(f"{name}={value!r}: must be below 2^63, the largest number that readers of runs take.")
     inputs, own = _inputs(config), config.data is not None
     _check_features(config, inputs)
     unused_subset = ("subset",) if own and inputs == STREAMED else ()
