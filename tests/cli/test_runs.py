@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ from tests.cli.trained import asked, own_data, trained
 from tests.edited_runs import reseal
 from tests.records.test_store import shut_off
 from tests.time_limit import time_limit
+from tnlpad.data.own import DataShape
 from tnlpad.records.store import RunFolder
+from tnlpad.runs.config import configure
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +108,72 @@ def test_listing_needs_no_torch(runs):
     check = "import sys; from tnlpad.cli import app; app(standalone_mode=False); sys.exit('torch' in sys.modules)"
     command = [sys.executable, "-c", check, "runs", str(runs[0])]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def begun(folder, config, data=None, **read):
+    """Begin a run on a published dataset, or on data that were read from a path."""
+    run = RunFolder(folder / (config.run_id if data is None else config.named(data.stem)))
+    run.begin(config.to_json())
+    if data is not None:
+        about = {"path": str(data), "fingerprint": "", "class_names": [], "kind": "features"}
+        about |= {"normalisation": {"mean": [0.0], "std": [1.0]}}
+        (run.path / "data.json").write_text(json.dumps(about | read))
+    return run.path.name
+
+
+def table(content, samples=100):
+    counts = {"samples": samples, "validation": 0, "test": 0, "classes": 2, "channels": 3, "height": 0, "width": 0}
+    return DataShape(kind="features", fingerprint=content * 16, **counts)
+
+
+def told_apart(folder):
+    return {each["name"]: each["differs"] for each in json.loads(asked("runs", folder, "--json").stdout)}
+
+
+def test_runs_on_files_of_the_same_name_are_told_apart(tmp_path):
+    one, other, third = (Path("/home/me", *words, "data.csv") for words in (["a", "x"], ["b", "x"], ["c"]))
+    names = [
+        begun(tmp_path, configure(table("1111")), one),
+        begun(tmp_path, configure(table("2222", 90)), other),
+        begun(tmp_path, configure(table("2222", 90), settings={"epochs": 7, "milestones": "5"}), other),
+        begun(tmp_path, configure(table("3333")), third),
+        begun(tmp_path, configure(table("4444")), Path("/home/me/c/other.csv")),
+    ]
+    assert told_apart(tmp_path) == {
+        names[0]: {"data": "a/x/data.csv"},
+        names[1]: {"data": "b/x/data.csv"},
+        names[2]: {"data": "b/x/data.csv", "epochs": "7"},
+        names[3]: {"data": "me/c/data.csv"},
+        names[4]: {},
+    }
+
+
+def test_settings_columns_and_content_tell_runs_apart(tmp_path):
+    for settings in ({}, {"c2": 0.7}, {"cutout": 2}, {"epochs": 3, "milestones": "1,2"}, {"epochs": 4, "c2": 0.7}):
+        begun(tmp_path / "settings", configure("digits", settings=settings))
+    begun(tmp_path / "settings", configure("digits", seed=2, settings={"c2": 0.25}))
+    shown = sorted(map(str, told_apart(tmp_path / "settings").values()))
+    wanted = ({}, {"c2": "0.7"}, {"cutout": "2"}, {"epochs": "3"}, {"epochs": "4", "c2": "0.7"}, {})
+    assert shown == sorted(map(str, wanted))
+    path = Path("/x/data.csv")
+    for content, columns in (("1111", {}), ("2222", {"label_column": "kind"})):
+        begun(tmp_path / "columns", configure(table(content)), path, **columns)
+    assert sorted(told_apart(tmp_path / "columns").values(), key=str) == [{"label": "kind"}, {"label": "none"}]
+    for content, samples in (("1111", 100), ("2222", 100), ("3333", 90)):
+        begun(tmp_path / "content", configure(table(content, samples)), path)
+    found = told_apart(tmp_path / "content").values()
+    assert sorted(each["content"] for each in found) == ["own-1111111111", "own-2222222222", "own-3333333333"]
+    assert sorted(each.get("samples", "") for each in found) == ["", "", "90"]
+
+
+def test_what_tells_runs_apart_is_below_their_names(tmp_path):
+    for folder in ("a", "b\n"):
+        begun(tmp_path, configure(table(folder[0] * 4)), Path("/x", folder, "data.csv"))
+    lines = asked("runs", tmp_path).stdout.splitlines()
+    assert {line.split("│")[1].strip() for line in lines if "data=" in line} == {
+        "data=a/data.csv",
+        "data=b\\n/data.csv",
+    }
 
 
 def test_a_run_that_hides_its_files_hides_no_others(runs, tmp_path, monkeypatch):

@@ -68,14 +68,7 @@ WITHOUT_EFFECT = {
 def check(config: "RunConfig") -> None:
     """Raise ValueError if a field breaks its rule, or does not go with the data."""
     check_name("network", config.network, NETWORKS)
-    for name, rule in RULES.items():
-        value = getattr(config, name)
-        if value is not None and not rule.holds(value):
-            raise ValueError(f"{name}={value!r}: must be {rule.text}.")
-    for name, value in vars(config).items():
-        for number in value if isinstance(value, tuple) else [value]:
-            if isinstance(number, int) and number >= LARGEST:
-                raise ValueError(f"{name}={value!r}: must be below 2^63, the largest number that readers of runs take.")
+    _check_values(config)
     inputs, own = _inputs(config), config.data is not None
     _check_features(config, inputs)
     unused_subset = ("subset",) if own and inputs == STREAMED else ()
@@ -97,6 +90,17 @@ def check(config: "RunConfig") -> None:
         )
     if config.validation == "clean" and (own or config.dataset != "clothing1m"):
         raise ValueError(f"validation='clean': {config.dataset} has no clean validation set. Use 'noisy'.")
+
+
+def _check_values(config: "RunConfig") -> None:
+    for name, rule in RULES.items():
+        value = getattr(config, name)
+        if value is not None and not rule.holds(value):
+            raise ValueError(f"{name}={value!r}: must be {rule.text}.")
+    for name, value in vars(config).items():
+        for number in value if isinstance(value, tuple) else [value]:
+            if isinstance(number, int) and number >= LARGEST:
+                raise ValueError(f"{name}={value!r}: must be below 2^63, the largest number that readers of runs take.")
 
 
 def _check_features(config: "RunConfig", inputs: str) -> None:
