@@ -315,6 +315,14 @@ def test_a_path(tmp_path):
     assert result.predict(str(folder)).shape == (20,)
 
 
+def test_a_network_for_images_takes_no_backbone_wherever_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tnlpad.runs.choose_backbone.resolve_backbone", lambda *_, **__: pytest.fail("took a backbone"))
+    folder = class_folders(tmp_path / "data", count=10)
+    settings = {"epochs": 1, "resize": 32}
+    for words in ({"network": "lenet", "settings": settings}, {"settings": settings | {"network": "lenet"}}):
+        assert tnlpad.fit(folder, **words).shipped.config.network == "lenet"
+
+
 def test_a_hugging_face_dataset(tmp_path):
     datasets = pytest.importorskip("datasets", reason="pip install 'tnlpad[integrations]'")
     names = ["cat", "dog"]
@@ -366,6 +374,8 @@ def test_bad_input_leaves_nothing_behind(data, labels, said, tmp_path):
     [
         ({"settings": {"epoch": 3}}, "did you mean epochs?"),
         ({"settings": {"epochs": 0}}, "epochs=0: must be at least 1"),
+        ({"settings": {"resize": "many"}}, "resize='many': must be a whole number or none"),
+        ({"settings": {"resize": "²"}}, "resize='²': must be a whole number or none"),
         ({"method": "tnlpat"}, "did you mean tnlpad?"),
         ({"network": "resnet"}, "network='resnet' is unknown"),
         ({"device": "cuda:x"}, "choose cpu, cuda or auto"),

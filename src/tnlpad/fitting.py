@@ -30,10 +30,10 @@ from tnlpad.features.cache import default_cache
 from tnlpad.progress import is_watched, progress_reporter, run_progress
 from tnlpad.result import Given, Result, result_of
 from tnlpad.runs.begun import as_begun
-from tnlpad.runs.choose_backbone import choose_backbone
+from tnlpad.runs.choose_backbone import fitting_backbone
 from tnlpad.runs.config import RunConfig, configure
 from tnlpad.runs.devices import device_named
-from tnlpad.runs.memory import fitting_settings, image_memory, streaming_sentence
+from tnlpad.runs.memory import image_memory, streaming_sentence
 from tnlpad.runs.own_data import trainable_parts
 from tnlpad.runs.recipes import scoring_interval
 from tnlpad.runs.run import run
@@ -143,10 +143,10 @@ def fit(
     chosen_device = device_named(device)
     all_settings = dict(settings or {})
     initial = Path(weights) if weights is not None else None
-    pixels = all_settings.get("resize")
-    side = None if pixels is None else int(pixels)
     memory = image_memory()
-    encoded_by = choose_backbone(backbone, own, network=network, pixels=side, weights=initial, finetune=finetune)
+    encoded_by = fitting_backbone(
+        backbone, own, all_settings, memory, network=network, weights=initial, finetune=finetune
+    )
     config = configure(
         own.shape,
         method=method,
@@ -155,7 +155,7 @@ def fit(
         device=chosen_device,
         backbone=encoded_by.identity,
         finetune=finetune,
-        settings=fitting_settings(own.shape, encoded_by, all_settings, memory, finetune=finetune) | all_settings,
+        settings=encoded_by.settings,
     )
     _warn_if_streamed(config, memory)
     as_utf8(os.path.abspath(out or ""), "out", ValueError)

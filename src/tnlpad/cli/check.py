@@ -121,17 +121,15 @@ def _require_own(data: str) -> None:
 def _plan(own: "OwnDataset", memory: int) -> tuple["RunConfig | None", "AnyBackbone | None", str | None]:
     """Return the configuration that `tnlpad train` would use and its backbone, or why it would fail."""
     from tnlpad.errors import DataError
-    from tnlpad.runs.choose_backbone import choose_backbone
+    from tnlpad.runs.choose_backbone import fitting_backbone
     from tnlpad.runs.config import configure
     from tnlpad.runs.devices import device_named
-    from tnlpad.runs.memory import fitting_settings
     from tnlpad.runs.own_data import trainable_parts
 
     try:
         trainable_parts(own)
-        chosen = choose_backbone("auto", own)
-        settings = fitting_settings(own.shape, chosen, {}, memory)
-        config = configure(own.shape, device=device_named("auto"), backbone=chosen.identity, settings=settings)
+        chosen = fitting_backbone("auto", own, {}, memory)
+        config = configure(own.shape, device=device_named("auto"), backbone=chosen.identity, settings=chosen.settings)
         return config, chosen.backbone, None
     except DataError as error:
         return None, None, str(error)

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tnlpad.cli.options import table_options
@@ -60,12 +59,6 @@ def open_own_data(
     return own
 
 
-def given_pixels(settings: Mapping[str, str]) -> int | None:
-    """Return the side of the images that `--set resize` gives; a wrong value is reported with the configuration."""
-    resize = settings.get("resize", "")
-    return int(resize) if resize.isdigit() else None
-
-
 def say_if_streamed(config: "RunConfig", memory: int, quiet: bool) -> None:
     """Say that the images of a run are read from their files since memory does not hold them."""
     from tnlpad.runs.memory import streaming_sentence
@@ -77,39 +70,42 @@ def say_if_streamed(config: "RunConfig", memory: int, quiet: bool) -> None:
 def chosen_backbone(
     word: str,
     own: "OwnDataset | None",
+    given: Mapping[str, str],
+    memory: int,
     *,
     network: str | None,
-    pixels: int | None,
     weights: Path | None,
     finetune: bool,
     quiet: bool,
-    given: Mapping[str, str] = MappingProxyType({}),
-    memory: int | None = None,
 ) -> "ChosenBackbone":
-    """Find the pretrained network for the user's own data, and say which it is; with the settings that they need.
+    """Find the pretrained network for the user's own data, and say which it is; with the settings of a run.
 
     Args:
         word: The value of `--backbone`.
         own: The data; None for a published dataset, which has none.
-        network: The network to train, if it was given.
-        pixels: Side of its images, if it was given.
+        given: Settings of the user.
+        memory: Bytes that decoded images may take.
+        network: The value of `--network`.
         weights: The value of `--weights`.
         finetune: Whether it is to be trained.
         quiet: Say nothing.
-        given: Settings of the user.
-        memory: Bytes that decoded images may take (default: as their recipe has it).
     """
-    from tnlpad.runs.choose_backbone import ChosenBackbone, choose_backbone, initial_weights
-    from tnlpad.runs.memory import fitting_settings
+    from tnlpad.runs.choose_backbone import fitting_backbone
 
     if own is None:
-        for option, wrong in {f"--backbone {word}": word not in ("none", "auto"), "--finetune": finetune}.items():
-            if wrong:
-                raise ValueError(f"{option} is for your own data. Leave it out.")
-        return ChosenBackbone(None, {}, "") if weights is None else initial_weights(weights)
-    chosen = choose_backbone(word, own, network=network, pixels=pixels, weights=weights, finetune=finetune)
-    if chosen.sentence:
-        say(chosen.sentence, quiet)
-    if memory is None:
-        return chosen
-    return chosen._replace(settings=fitting_settings(own.shape, chosen, given, memory, finetune=finetune))
+        found = no_backbone(word, weights, finetune)
+        return found._replace(settings={**found.settings, **given})
+    found = fitting_backbone(word, own, given, memory, network=network, weights=weights, finetune=finetune)
+    if found.sentence:
+        say(found.sentence, quiet)
+    return found
+
+
+def no_backbone(word: str, weights: Path | None, finetune: bool) -> "ChosenBackbone":
+    """Return the initial weights of a run on a published dataset; raise ValueError if a backbone was named."""
+    from tnlpad.runs.choose_backbone import ChosenBackbone, initial_weights
+
+    for option, wrong in {f"--backbone {word}": word not in ("none", "auto"), "--finetune": finetune}.items():
+        if wrong:
+            raise ValueError(f"{option} is for your own data. Leave it out.")
+    return ChosenBackbone(None, {}, "") if weights is None else initial_weights(weights)

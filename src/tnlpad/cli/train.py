@@ -48,7 +48,7 @@ from tnlpad.cli.options import (
     training_option,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
-from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data, say_if_streamed
+from tnlpad.cli.own_data import chosen_backbone, no_backbone, open_own_data, say_if_streamed
 from tnlpad.cli.progress import run_progress
 from tnlpad.cli.ray_ranks import RankCpus, Ranks, chosen_cluster
 from tnlpad.cli.summary import plan, print_settings, print_summary
@@ -200,15 +200,7 @@ def train(
             chosen, pretrained = _changed(base, own, given, backbone, weights, quiet)
         else:
             pretrained = chosen_backbone(
-                backbone,
-                own,
-                network=given.get("network", network),
-                pixels=given_pixels(given),
-                weights=weights,
-                finetune=finetune,
-                quiet=quiet,
-                given=given,
-                memory=limit,
+                backbone, own, given, limit, network=network, weights=weights, finetune=finetune, quiet=quiet
             )
             chosen = _configured(
                 name or (EXAMPLE_DATASET if settings else None),
@@ -221,7 +213,7 @@ def train(
                 device=where,
                 backbone=pretrained.identity,
                 finetune=finetune,
-                settings=pretrained.settings | given,
+                settings=pretrained.settings,
             )
             (chosen,) = as_begun([chosen], out, own, given)
             say_if_streamed(chosen, limit, quiet)
@@ -330,22 +322,26 @@ def _changed(
     quiet: bool,
 ) -> "tuple[RunConfig, ChosenBackbone]":
     """Return a configuration with other settings, and its backbone, of which it holds the identity alone."""
+    from tnlpad.runs.choose_backbone import choose_backbone
     from tnlpad.runs.config import with_settings
+    from tnlpad.runs.memory import given_pixels
 
     if word in ("none", "auto"):
-        word = "lite" if own is not None and (config.backbone or "").startswith("lite-") else "none"
+        word = "lite" if (config.backbone or "").startswith("lite-") else "none"
     elif config.backbone is None:
         raise ValueError(f"--backbone {word}: the run of --config has none. Leave it out.")
-    pixels = given_pixels(given) or (None if config.backbone is None else config.crop or config.resize)
-    found = chosen_backbone(
-        word,
-        own,
-        network=config.network,
-        pixels=pixels,
-        weights=weights,
-        finetune=bool(config.finetune) and word != "none",
-        quiet=quiet,
-    )
+    if own is None:
+        found = no_backbone("none", weights, finetune=False)
+    else:
+        found = choose_backbone(
+            word,
+            own,
+            network=config.network,
+            pixels=given_pixels(given) or (None if config.backbone is None else config.crop or config.resize),
+            weights=weights,
+            finetune=bool(config.finetune) and word != "none",
+        )
+        say(found.sentence, quiet or not found.sentence)
     initial = found.settings if found.backbone is None else {}
     return with_settings(config, {**initial, **given}), found
 

@@ -43,7 +43,7 @@ from tnlpad.cli.options import (
     where_to_run,
 )
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
-from tnlpad.cli.own_data import chosen_backbone, given_pixels, open_own_data, say_if_streamed
+from tnlpad.cli.own_data import chosen_backbone, open_own_data, say_if_streamed
 from tnlpad.cli.progress import count_progress, progress_reporter
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def tune(
     from tnlpad.grid.own_data import Opened, OwnData, keep_open
     from tnlpad.runs import tune as search
     from tnlpad.runs.begun import as_begun
-    from tnlpad.runs.memory import image_memory
+    from tnlpad.runs.memory import given_pixels, image_memory
     from tnlpad.runs.own_data import backbone_features
 
     where = where_to_run(executor, jobs, address, send_back, out, root, device, False, quiet)
@@ -122,15 +122,7 @@ def tune(
     with exit_codes():
         given = everyday_settings(setting or [], short | {"folds": folds, "repeats": repeats})
         pretrained = chosen_backbone(
-            backbone,
-            own,
-            network=given.get("network", network),
-            pixels=given_pixels(given),
-            weights=weights,
-            finetune=finetune,
-            quiet=quiet,
-            given=given,
-            memory=limit,
+            backbone, own, given, limit, network=network, weights=weights, finetune=finetune, quiet=quiet
         )
         rows = search.grid(
             data if own is None else own.shape,
@@ -144,7 +136,7 @@ def tune(
             device=where.device,
             backbone=pretrained.identity,
             finetune=finetune,
-            settings=pretrained.settings | given,
+            settings=pretrained.settings,
         )
         configs = as_begun([config for row in rows for config in row], out, own, {field: None} | given)
         rows = [configs[start : start + len(rows[0])] for start in range(0, len(configs), len(rows[0]))]

@@ -63,7 +63,7 @@ def write_encoder(folder: Path, description: Mapping[str, Any], arrays: Mapping[
     """Write both files of an encoder; the description comes last and marks it as complete."""
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / ARRAYS) as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
     write_by_rename(folder / DESCRIPTION, json.dumps(description, ensure_ascii=False).encode())
 
 

@@ -62,7 +62,7 @@ def write_label_file(path: Path, content: LabelFile) -> str:
     }
     checksum = _checksum(arrays)
     stream = io.BytesIO()
-    np.savez_compressed(stream, checksum=np.array(checksum), **arrays)
+    np.savez_compressed(stream, checksum=np.array(checksum), **arrays)  # type: ignore[arg-type]
     write_by_rename(path, stream.getvalue())
     return checksum
 

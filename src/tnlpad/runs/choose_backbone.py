@@ -1,5 +1,6 @@
 """Choose the pretrained network for user data by its name, with the settings that a run with it needs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone, resolve_backbone
 from tnlpad.features.hugging_face import TextBackbone, text_model
 from tnlpad.networks.pretrained import name_with_hash
+from tnlpad.runs.memory import fitting_settings, given_pixels
 from tnlpad.runs.recipes import finetune_images
 from tnlpad.runs.rules import FEATURE_NETWORKS
 
@@ -90,3 +92,33 @@ def _to_finetune(word: str, own: OwnDataset, pixels: int | None, weights: Path |
         finetune_images(own.shape, found.backbone.pixels),
         f"{found.sentence} All of its weights are trained.".replace("Features: ", "Network: "),
     )
+
+
+def fitting_backbone(
+    word: str,
+    own: OwnDataset,
+    settings: Mapping[str, Any],
+    memory: int,
+    *,
+    network: str | None = None,
+    weights: Path | None = None,
+    finetune: bool = False,
+) -> ChosenBackbone:
+    """Return the pretrained network for these data, with the settings of a run: the user's on top of those it needs.
+
+    Args:
+        word, own, weights, finetune: As for `choose_backbone`.
+        settings: Settings of the user.
+        memory: Bytes that decoded images may take.
+        network: Network to train, if it was not given by the settings.
+    """
+    chosen = choose_backbone(
+        word,
+        own,
+        network=settings.get("network", network),
+        pixels=given_pixels(settings),
+        weights=weights,
+        finetune=finetune,
+    )
+    fitting = fitting_settings(own.shape, chosen, settings, memory, finetune=finetune)
+    return chosen._replace(settings={**fitting, **settings})

@@ -44,6 +44,12 @@ def _bytes(text: str, where: str) -> int:
     return int(float(number) * (BINARY_UNITS if binary else UNITS)[unit.upper()])
 
 
+def given_pixels(settings: Mapping[str, Any]) -> int | None:
+    """Return the side of the images that the user has set; a wrong value is reported with the configuration."""
+    resize = str(settings.get("resize"))
+    return int(resize) if resize.isdecimal() else None
+
+
 def fitting_settings(
     shape: DataShape, chosen: "ChosenBackbone", settings: Mapping[str, Any], memory: int, *, finetune: bool = False
 ) -> dict[str, Any]:
@@ -62,8 +68,8 @@ def fitting_settings(
     if isinstance(chosen.backbone, Backbone):
         return chosen.settings | finetune_images(shape, chosen.backbone.pixels, memory)
     usual, fitting = own_images(shape), own_images(shape, memory)
-    if str(settings.get("resize", "")).isdigit():
-        fitting = _at_size(shape, int(settings["resize"]), memory)
+    if (pixels := given_pixels(settings)) is not None:
+        fitting = _at_size(shape, pixels, memory)
     changes = {name: value for name, value in fitting.items() if value != usual[name]}
     return chosen.settings | changes
 
