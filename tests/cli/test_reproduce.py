@@ -144,6 +144,19 @@ def test_archived_runs_of_a_gpu_count_as_done_on_a_cpu_and_the_other_way_round(o
     assert "1 run is left" in reproduce(*words, "--device", "cpu", "--set", "compiled=true").stdout
 
 
+def test_json_has_the_runs_of_a_computed_figure_and_their_problem(out, monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("no luck")
+
+    words = ("parameter_space", "--device", "cpu", "--out", out, "--json")
+    planned = json.loads(reproduce(*words, "--dry-run").stdout)
+    monkeypatch.setattr("tnlpad.paper_figures.parameter_space.compute", fails)
+    failed = reproduce(*words)
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout) == [each | {"problem": "no luck"} for each in planned]
+    assert [each["state"] for each in planned] == ["missing"] * 3
+
+
 def test_json_has_an_entry_for_every_run(out):
     result = reproduce("simulated", "--seeds", "1-5", "--dry-run", "--json", "--quiet", "--device", "cpu", "--out", out)
     assert (result.exit_code, result.stderr) == (0, "")

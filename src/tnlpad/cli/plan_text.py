@@ -101,7 +101,11 @@ def show_end(plan: Plan, failures: "Mapping[str, Failure]", where: Where, as_jso
     """Print what was done, and what failed."""
     seen = seen_runs(plan, where)
     if as_json:
-        print_json([_entry(each, failures, where.out) for each in seen])
+        entries = [_entry(each, failures, where.out) for each in seen]
+        for name, runs in seen_figures(plan, where).items():
+            failed = {each.planned.run_id: failures[name] for each in runs if name in failures}
+            entries += [_entry(each, failed, where.out) for each in runs]
+        print_json(entries)
     elif not seen and not plan.figures:
         typer.echo(f"{plan.target} needs no runs: {_shown_by_report(where.out)}")
     else:
