@@ -2,12 +2,14 @@ import contextlib
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from tnlpad.cli import app
 from tnlpad.cli.tune import _print_curve
+from tnlpad.records.store import RunFolder
 from tnlpad.runs.config import configure, with_settings
 from tnlpad.runs.tune import Tried, document
 
@@ -45,6 +47,17 @@ def test_json_is_exactly_one_document(tmp_path):
     assert [each["value"] for each in document["tried"]] == [0.5, 1.0]
     assert "test" not in result.stdout
     assert result.stderr == ""
+
+
+def test_the_run_of_another_process_is_waited_for_and_named(tmp_path, monkeypatch):
+    options = {"noise": "symmetric:0.4", "settings": {"epochs": 1, "batch_size": 256, "c2": 0.5}}
+    run = RunFolder(tmp_path / configure("digits", **options).run_id)
+    held = contextlib.ExitStack()
+    held.enter_context(run.lock())
+    monkeypatch.setattr("tnlpad.grid.grid.time", SimpleNamespace(sleep=lambda _: held.close(), perf_counter=lambda: 0))
+    result = tune(*SMALL, *HERE, "--values", "0.5", "--seeds", "1", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("Waiting for 1 run of another process.") == 1
 
 
 def test_the_labels_that_chose_are_named(capsys):

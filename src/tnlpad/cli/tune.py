@@ -1,6 +1,6 @@
 """`tnlpad tune`: choose c2, or any other setting, by validation accuracy over a small grid."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,6 +45,7 @@ from tnlpad.cli.options import (
 from tnlpad.cli.output import ending_early, exit_codes, fail, print_json, say, used_folder
 from tnlpad.cli.own_data import chosen_backbone, open_own_data, say_if_streamed
 from tnlpad.cli.progress import count_progress, progress_reporter
+from tnlpad.report.words import counted
 
 if TYPE_CHECKING:
     from tnlpad.grid.own_data import OwnData
@@ -206,7 +207,7 @@ def _finish(configs: "Sequence[RunConfig]", where: Where, own: "OwnData | None",
     try:
         with (
             count_progress(where.quiet) as on_run,
-            running(configs, where, weights=weights, own=own, one_here=True) as ends,
+            running(configs, where, on_wait=_say_waiting(where.quiet), weights=weights, own=own, one_here=True) as ends,
         ):
             for done, ended in enumerate(ends, start=1):
                 on_run(done, len(configs))
@@ -222,6 +223,18 @@ def _finish(configs: "Sequence[RunConfig]", where: Where, own: "OwnData | None",
         bad_data = all(failure.bad_data for failure in failures.values())
         advice = "" if bad_data else " Leave that value out to compare the others."
         fail(f"{first}{advice}", code=3 if bad_data else 1)
+
+
+def _say_waiting(quiet: bool) -> Callable[[int], None]:
+    """Return a function that says, once for each number, how many runs of another process are waited for."""
+    last: list[int] = []
+
+    def on_wait(count: int) -> None:
+        if last != [count]:
+            last[:] = [count]
+            say(f"Waiting for {counted(count, 'run')} of another process.", quiet)
+
+    return on_wait
 
 
 def _print_curve(tried: "list[Tried]", field: str, validation: str) -> None:
