@@ -38,7 +38,13 @@ def test_group_title(dataset, column, title):
 
 @pytest.mark.parametrize(
     ("noise", "title"),
-    [("symmetric:0.35", "symmetric 35\u00a0%"), ("human:worse", "human worse"), ("none", "as it comes")],
+    [
+        ("symmetric:0.35", "symmetric 35\u00a0%"),
+        ("human:worse", "human worse"),
+        ("none", "as it comes"),
+        ("matrix:my-a:b.csv", "matrix my-a:b.csv"),
+        ("my-labels.npz", "my-labels.npz"),
+    ],
 )
 def test_noise(noise, title):
     assert words.noise_title(noise) == title

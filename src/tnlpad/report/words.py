@@ -70,8 +70,10 @@ def network_title(name: str) -> str:
 
 
 def noise_title(noise: str) -> str:
-    """Return `symmetric:0.4`, or `symmetric-0.4`, as "symmetric 40 %" with a no-break space."""
-    kind, _, argument = noise.replace(":", "-").partition("-")
+    """Return `symmetric:0.4`, or `symmetric-0.4`, as "symmetric 40 %" with a no-break space; a label file as it is."""
+    if noise.endswith(".npz"):
+        return noise
+    kind, _, argument = noise.partition(":" if ":" in noise else "-")
     try:
         return f"{kind} {100 * float(argument):g}\u00a0%"
     except ValueError:
