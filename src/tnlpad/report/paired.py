@@ -66,8 +66,13 @@ def comparable_groups(first: Sequence[Group], second: Sequence[Group]) -> tuple[
 
     Comparable runs follow the same protocol and stop by the same rule. Groups of the same variant come first.
     """
-    pairs = [(a, b) for a in first for b in second if _rules(a) == _rules(b) and set(a.seeds) & set(b.seeds)]
+    pairs = [(a, b) for a in first for b in second if same_rules(a, b) and set(a.seeds) & set(b.seeds)]
     return max(pairs, key=lambda pair: (len(set(pair[0].seeds) & set(pair[1].seeds)), _alike(*pair)), default=None)
+
+
+def same_rules(first: Group, second: Group) -> bool:
+    """Whether runs follow the same protocol and stop by the same rule."""
+    return _rules(first) == _rules(second)
 
 
 def best_of(groups: Mapping[str, Group]) -> frozenset[str]:

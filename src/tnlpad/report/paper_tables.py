@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tnlpad.report.groups import Group
-from tnlpad.report.paired import best_of, comparable_groups, comparable_means, mean_ranks
+from tnlpad.report.paired import best_of, comparable_groups, comparable_means, mean_ranks, same_rules
 from tnlpad.report.results import Comparison, Entry, TableResults, comparisons
 from tnlpad.report.words import (
     column_heads,
@@ -244,15 +244,18 @@ def _matrix(title: str, entries: list[Entry]) -> Matrix:
 
 
 def _compared(entries: Sequence[Entry], main: str) -> dict[str, Group]:
-    """Return one group of runs for each row of a column, all comparable: the main variant where there is one."""
+    """Return one group of runs for each row of a column, all by the same rules: the main variant where there is one."""
     groups = [group for entry in entries for group in entry.groups]
-    reference = [next((group for group in groups if group.label == main), groups[0])] if groups else []
+    if not groups:
+        return {}
+    reference = next((group for group in groups if group.label == main), groups[0])
     found = {}
     for entry in entries:
-        preferred = [group for group in entry.groups if group.label == main]
-        pair = comparable_groups(reference, preferred) or comparable_groups(reference, entry.groups)
-        if pair is not None:
-            found[entry.cell.row] = pair[1]
+        alike = [group for group in entry.groups if same_rules(reference, group)]
+        preferred = [group for group in alike if group.label == main]
+        pair = comparable_groups([reference], preferred) or comparable_groups([reference], alike)
+        if alike:
+            found[entry.cell.row] = pair[1] if pair else alike[0]
     return found
 
 
