@@ -203,7 +203,8 @@ def readme_counts(found: Sequence[Lead]) -> str:
         return ""
     return (
         f"TNLPAD minus each other method, over common seeds (at least {MIN_SEEDS}): the number of columns in which it "
-        "is ahead or behind with a 95 % interval that excludes zero, and the mean difference in points.\n\n"
+        "is ahead or behind with a 95 % interval that excludes zero, and the mean difference in points. Of many "
+        "comparisons, some are decided by chance alone.\n\n"
         f"{table.to_markdown()}"
     )
 

@@ -46,8 +46,8 @@ def test_tnlpad_is_compared_with_each_method_once(found):
 
 def test_counts_are_over_the_columns_with_enough_seeds(found):
     assert counts_table(found).rows == [
-        ["TNLPAD − Standard", "1", "1", "0", "0", "+1.97", "+1.57"],
-        ["TNLPAD − CDR", "1", "0", "1", "0", "0.00", "+1.53"],
+        ["TNLPAD − Standard", "CIFAR-10", "1", "1", "0", "0", "+1.97", "+1.57"],
+        ["TNLPAD − CDR", "CIFAR-10", "1", "0", "1", "0", "0.00", "+1.53"],
     ]
 
 
@@ -82,7 +82,7 @@ def test_a_method_that_is_better_is_said_to_be(tmp_path):
         write_run(tmp_path, COLUMN["tnlpad"], seed, accuracy=0.8)
         write_run(tmp_path, COLUMN["cdr"], seed, accuracy=0.9 + seed / 1000)
     found = leads(tables(tmp_path))
-    assert counts_table(found).rows == [["TNLPAD − CDR", "1", "0", "0", "1", "−10.20", "+1.53"]]
+    assert counts_table(found).rows == [["TNLPAD − CDR", "CIFAR-10", "1", "0", "0", "1", "−10.20", "+1.53"]]
     (lead,) = behind_in(found)
     assert "TNLPAD trails CDR by 10.20 with standard error 0.06 (n 3)" in lead.statement
     assert f"Where TNLPAD is decidedly behind:\n\n- {lead.statement}" in leads_markdown(found, 2)

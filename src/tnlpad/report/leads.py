@@ -113,9 +113,10 @@ def counts_table(found: Sequence[Lead]) -> Table:
         published = [lead.published for lead in each if lead.published is not None]
         paper = signed(fmean(published)) if len(published) == len(each) else ""
         mean = signed(fmean(lead.paired.difference for lead in each))
-        rows.append([pair, *map(str, (len(each), ahead, len(each) - ahead - behind, behind)), mean, paper])
-    headings = ("difference", "columns", "ahead", "not decided", "behind", "mean", "mean in the paper")
-    return Table(title=TITLE, note=LEGEND, headings=headings, align="lrrrrrr", rows=rows)
+        data = ", ".join(dict.fromkeys(dataset_title(lead.ours.cell.dataset) for lead in each))
+        rows.append([pair, data, *map(str, (len(each), ahead, len(each) - ahead - behind, behind)), mean, paper])
+    headings = ("difference", "data", "columns", "ahead", "not decided", "behind", "mean", "mean in the paper")
+    return Table(title=TITLE, note=LEGEND, headings=headings, align="llrrrrrr", rows=rows)
 
 
 def lead_matrices(found: Iterable[Lead]) -> list[Table]:
