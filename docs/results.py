@@ -1,5 +1,6 @@
 """Write docs/results.md and the README's table from the records in results/ (`make results`)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,7 +64,7 @@ def page(records: Sequence[FinishedRecord], remarks: Remarks = NO_REMARKS) -> st
     """Return the whole document."""
     tables = [table_results(name, records) for name in TITLES]
     check_remarks(remarks, tables)
-    parts = [HEAD, overview(tables, len(records)) if records else NOTHING_YET]
+    parts = [HEAD, overview(tables, records) if records else NOTHING_YET]
     parts += [f"\n{paper_table_files(table, 2, remarks).markdown}" for table in tables if table.filled]
     if others := studies(records):
         parts.append(f"\n{studies_files(others, level=2).markdown}")
@@ -88,11 +89,19 @@ def in_tables(tables: Sequence[TableResults]) -> list[FinishedRecord]:
     return list({record.run_id: record for group in groups for record in group.records}.values())
 
 
-def overview(tables: Sequence[TableResults], runs: int) -> str:
+def measured_with(records: Sequence[FinishedRecord]) -> str:
+    """Return the machines and versions that made runs."""
+    machines = dict.fromkeys(record.summary["machine"] for record in records)
+    versions = Counter(record.summary["versions"]["tnlpad"] for record in records)
+    by_version = (f"{version} ({counted(runs, 'run')})" for version, runs in sorted(versions.items()))
+    return f"Measured on {', '.join(machines)} with tnlpad {', '.join(by_version)}."
+
+
+def overview(tables: Sequence[TableResults], records: Sequence[FinishedRecord]) -> str:
     """Return coverage, TNLPAD next to standard training, and the paired comparisons."""
     found = leads(tables)
     parts = [
-        f"\n{counted(runs, 'run')}. {coverage_text(tables)} {verdict(tables)}\n",
+        f"\n{measured_with(records)} {coverage_text(tables)} {verdict(tables)}\n",
         f"\n{coverage(tables).to_markdown()}",
     ]
     empty = [table for table in tables if not table.filled and table.name in TABLES]
@@ -184,11 +193,13 @@ def readme_table(records: Sequence[FinishedRecord]) -> str:
     found = [lead for lead in every if lead.rival.cell.row == STANDARD]
     if not found:
         return NOTHING_YET.strip()
-    rules = selection_rules(group for lead in found for group in lead.groups)
+    groups = [group for lead in found for group in lead.groups]
+    rules = selection_rules(groups)
     sentences = [
         HEADLINE_LEGEND,
         f"Model selection: {SELECTION_WORDS.get(rules, rules)}.",
-        variants_text(group for lead in found for group in lead.groups),
+        variants_text(groups),
+        measured_with([record for group in groups for record in group.records]),
         "Details: [docs/results.md](docs/results.md).",
     ]
     return f"{' '.join(filter(None, sentences))}\n\n{headline(found).to_markdown()}\n{readme_counts(every)}".rstrip(

@@ -93,7 +93,10 @@ def test_results_from_records(results, tmp_path):
     write_archived(archive(write_run(tmp_path, cells("smoke")[0], 1)), tmp_path / "kept")
     records = results.read_records(tmp_path / "kept")
     page = results.page(records)
-    assert "5 runs. 2 of the 536 published cells have runs, 0 of them with" in page
+    made = "Measured on a machine with tnlpad 0.1.0 (5 runs). 2 of the 536 published cells have runs, 0 of them with"
+    assert made in page
+    assert "- CIFAR-100, 8 columns: `tnlpad reproduce simulated --only cifar100`\n" in page
+    assert "- MNIST, symmetric 40\xa0%: `tnlpad reproduce simulated --only mnist/symmetric-0.4`\n" in page
     assert "0 of 2 comparisons with a published number are" in page
     assert "| Test accuracy under simulated noise | 288 | 2 | 0 |" in page
     assert "\n## Test accuracy under simulated noise\n" in page
@@ -103,6 +106,7 @@ def test_results_from_records(results, tmp_path):
     (row,) = (line for line in table.splitlines() if line.startswith("| MNIST, symmetric 20\u00a0% |"))
     assert "98.15 ± 0.07 (2) ▼<br>98.95 ± 0.12 (5) |" in row.replace("**", "")
     assert row.endswith("| 0.00 ± 0.00 (2)<br>+0.07 |  |")
+    assert "Measured on a machine with tnlpad 0.1.0 (4 runs)." in table
     assert "·" not in table
     assert table.count("\n| ") == 3
     text = results.readme("before\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter", records)

@@ -41,7 +41,8 @@ def test_empty_cells_have_a_command(table):
     assert text.count("<details>") == text.count("</details>") == 3  # methods, the column, other columns
     assert text.index("<details>") < text.index("| CDR |")
     assert "· |" not in text[text.index("<details>") :]
-    assert "- CIFAR-100, instance 40\u00a0%: `tnlpad reproduce simulated --only cifar100/instance-0.4`" in text
+    assert "- MNIST, instance 40\u00a0%: `tnlpad reproduce simulated --only mnist/instance-0.4`" in text
+    assert "- CIFAR-100, 8 columns: `tnlpad reproduce simulated --only cifar100`" in text
     assert "No runs yet: run `tnlpad reproduce high_noise`." in markdown(table_results("high_noise", []))
 
 

@@ -133,7 +133,7 @@ def test_missing_results_come_with_their_command(runs, tmp_path):
     written = report(tmp_path / "report", runs)
     text = text_of(written.page)
     assert f"{COMMANDS} cdr" in text
-    assert "tnlpad reproduce simulated --only cifar100/instance-0.4" in text
+    assert "CIFAR-100, 8 columns: tnlpad reproduce simulated --only cifar100 " in text
     assert "tnlpad reproduce high_noise" in text
     missing = [figure for figure in written.contents.figures if not figure.svg]
     assert missing

@@ -17,6 +17,7 @@ from tnlpad.report.paper_tables import (
     blocks,
     main_label_note,
     matrices,
+    without_runs,
 )
 from tnlpad.report.remarks import Outside, Remarks, outside_table
 from tnlpad.report.results import Entry, TableResults
@@ -70,13 +71,9 @@ def _markdown(table: TableResults, level: int, remarks: Remarks) -> str:
             for block in every
             if block.filled
         ]
-    missing = [
-        f"- {markdown_text(block.title)}: {markdown_code(f'{table.command} --only {block.name}')}\n"
-        for block in every
-        if not block.filled
-    ]
-    if missing:
-        parts.append(folded(f"Columns without runs: {len(missing)}", "".join(missing)))
+    if missing := [f"- {markdown_text(title)}: {markdown_code(command)}\n" for title, command in without_runs(table)]:
+        count = sum(not block.filled for block in every)
+        parts.append(folded(f"Columns without runs: {count}", "".join(missing)))
     return "\n".join(parts)
 
 

@@ -216,6 +216,19 @@ def blocks(table: TableResults) -> list[Block]:
     ]
 
 
+def without_runs(table: TableResults) -> list[tuple[str, str]]:
+    """Return titles and commands of the columns without runs; one for all columns of a dataset that has none."""
+    found = []
+    for matrix in matrices(table):
+        empty = [block for block in blocks(table) if block.name in matrix.names and not block.filled]
+        if len(empty) == len(matrix.names) > 1 and table.name not in ONE_MATRIX:
+            title = f"{matrix.title}, {counted(len(empty), 'column')}"
+            found.append((title, f"{table.command} --only {empty[0].entries[0].cell.dataset}"))
+        else:
+            found += [(block.title, f"{table.command} --only {block.name}") for block in empty]
+    return found
+
+
 def variant_label(label: str, main: str) -> str:
     """Return the label of a variant; empty for the main one."""
     return "" if label == main else label or RECIPE_LABEL
