@@ -1,6 +1,7 @@
 """Pages with numbers are generated: what is committed must be what the records give."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,15 @@ def test_a_remark_on_a_cell_that_is_inside_again_is_an_error(results, tmp_path):
     (tmp_path / "remarks.toml").write_text(remark.replace("tnlpad", "standard"))
     with pytest.raises(SystemExit, match=r"symmetric-0\.2/standard"):
         list(results.written(tmp_path))
+
+
+def test_numbers_about_suspects_name_the_version_that_measured_them():
+    suspects = docs_module("suspects")
+    record = json.loads((suspects.RECORDS / "features-cpu.json").read_text())
+    record |= {"versions": {"tnlpad": "9.1"}, "earlier": {"tnlpad": "9.0"}}
+    text = suspects.on_features(record)
+    assert "(`python -m benchmarks.features`, tnlpad 9.1)" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("One command with the photographs"))
+    assert line.endswith("tnlpad 9.0).")  # the times are of the earlier record
+    sections = suspects.PAGE.read_text().split("\n## ")[1:]
+    assert [each.splitlines()[0] for each in sections if "tnlpad 0." not in each] == ["Single scores"]
