@@ -145,21 +145,26 @@ def defaults(record: Mapping[str, Any]) -> str:
     data = sorted({pilot["cell"]["data"] for pilot in record["pilots"]})
     rates = ", ".join(f"{rate:g} for `{network}`" for network, rate in sorted(LEARNING_RATES.items()))
     classifier = chosen["classifier"]
-    by_c2 = chosen["mean_by_c2"].items()
-    means = ", ".join(f"{100 * found['validation']:.1f} % on average with {c2}" for c2, found in by_c2)
+    by_c2 = chosen["mean_by_c2"]
     lines = [
         "Learning rates and c2 were chosen by the accuracy on noisy validation labels,",
         f"over {len(cells)} combinations of data ({', '.join(data)}), noise and seed",
         "([record](../benchmarks/records/own_defaults-cpu.json), made by `python -m benchmarks.own_defaults`). The",
-        "test accuracies in the record were not used to choose.",
+        "test accuracies in the record and below were not used to choose.",
         "Images other than digits were made smaller, and trained on for fewer epochs than by default.",
         "",
         f"- learning rate: {rates}",
         f"- c2 = {chosen['c2']:g} for all of them",
         f"- `TnlpadClassifier`: learning rate {classifier['learning_rate']:g}, c2 = {classifier['c2']:g}",
         "",
-        f"Noisy validation hardly tells values of c2 apart: {means}. If you have clean",
-        "labels, try others on your own data: `--set c2=1`.",
+        "Noisy validation hardly tells values of c2 apart. If you have clean labels, try others: `--set c2=1`.",
+        "",
+        f"| mean accuracy over the datasets, % | {' | '.join(f'c2 = {c2}' for c2 in by_c2)} |",
+        f"| --- |{' ---: |' * len(by_c2)}",
+        *(
+            f"| {name} | {' | '.join(f'{100 * found[part]:.1f}' for found in by_c2.values())} |"
+            for part, name in (("validation", "noisy validation labels"), ("test", "clean test labels"))
+        ),
         "",
         "Rules for c2 that need no knowledge of the noise were compared with a constant, each fitted on the other",
         "datasets. The last line is not a rule but the best of all candidates, chance included.",

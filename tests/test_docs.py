@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -209,4 +210,4 @@ def test_numbers_about_suspects_name_the_version_that_measured_them():
     (line,) = (line for line in text.splitlines() if line.startswith("One command with the photographs"))
     assert line.endswith("tnlpad 9.0).")  # the times are of the earlier record
     sections = suspects.PAGE.read_text().split("\n## ")[1:]
-    assert [each.splitlines()[0] for each in sections if "tnlpad 0." not in each] == ["Single scores"]
+    assert [each.splitlines()[0] for each in sections if not re.search(r"tnlpad \d", each)] == ["Single scores"]
