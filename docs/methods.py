@@ -75,10 +75,15 @@ def _variants(record: dict[str, Any], part: str, title: str, epochs: Iterable[in
 
 
 def _table(config: type[Any], name: str | None) -> str:
-    rows = [f"| `{each.name}` | {_plain(each.default)} | {_values(config, each.name)} |" for each in fields(config)]
+    """Return the options of a configuration; it names those that it inherits from other methods."""
+    others = [method for method, entry in METHODS.items() if entry.config in config.__bases__]
+    inherited = {(each.name, each.default) for other in others for each in fields(METHODS[other].config)}
+    own = [each for each in fields(config) if (each.name, each.default) not in inherited]
+    rows = [f"| `{each.name}` | {_plain(each.default)} | {_values(config, each.name)} |" for each in own]
     if not rows:
         return ""
-    caption = f"Options of `{name}`:\n\n" if name else ""
+    these = f" those of {' and '.join(f'`{other}`' for other in others)}, and" if others else ""
+    caption = f"Options of `{name}`:{these}\n\n" if name else ""
     return "\n".join([f"\n{caption}| option | default | description |", "|---|---|---|", *rows]) + "\n"
 
 

@@ -42,6 +42,8 @@ def test_the_page_of_methods_is_what_they_say_of_themselves():
     assert "| `lambda_u` | `25.0` | λ_u, weight of the unlabelled term |" in methods.page()
     assert "| `split_with` | `sigma` | `sigma`, `w`; weights that" in methods.page()
     assert "| `warmup_entropy` | `false` | penalise" in methods.page()
+    assert "Options of `self+tnlpad`: those of `tnlpad` and `self`, and\n" in methods.page()
+    assert methods.page().count("| `c1` |") == 1
 
 
 def test_the_page_about_suspects_is_what_the_records_give():
