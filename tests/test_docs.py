@@ -3,10 +3,12 @@
 import importlib.util
 import json
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+from benchmarks import step_times
 from tests.synthetic_runs import write_run
 from tnlpad.paper.cells import cells
 from tnlpad.records.archive import archive, write_archived
@@ -67,6 +69,26 @@ def test_where_others_find_more_wrong_labels_is_said():
     assert row == "| MNIST | symmetric 20\xa0% | 9,000 | 1 | 0.9000 (0.600) | 0.8000 (0.500) | **0.9500** (0.700) |" + (
         " 0.8000 (0.500) |" * 2
     )
+
+
+def test_every_record_of_a_benchmark_is_shown_or_used(monkeypatch):
+    read, read_text = set(), Path.read_text
+
+    def remembered(path, *arguments, **options):
+        read.add(path.name)
+        return read_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", remembered)
+    for name in ("performance", "methods", "suspects"):
+        docs_module(name).page()
+    docs_module("scaling").records()
+    read |= {path.name for path in (*docs_module("own_data").RECORDS, docs_module("reliability").RECORD)}
+    step_times.content()
+    pages = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    cited = re.findall(r"benchmarks/records/([\w*.-]+\.json)", pages)
+    records = {path.name for path in (ROOT / "benchmarks" / "records").iterdir()}
+    assert len(records) > 30
+    assert [name for name in sorted(records - read) if not any(fnmatch(name, each) for each in cited)] == []
 
 
 @pytest.fixture
