@@ -47,15 +47,20 @@ def test_the_page_of_the_optimizer_runs(number, tmp_path, monkeypatch):
     run(found[number], "docs/optimizer.md", {})
 
 
-PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
-]
+PAGES = [path for folder in (".", "docs", "results") for path in (ROOT / folder).glob("*.md")]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings, as GitHub derives them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_local_links_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text()):
-            assert target.startswith("http") or ((ROOT / page).parent / target).exists(), (page, target)
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text()):
+            if not target.startswith("http"):
+                path = page.parent / target if target else page
+                assert path.exists(), (page, target)
+                assert not anchor or anchor in anchors(path), (page, target, anchor)
