@@ -218,12 +218,15 @@ def blocks(table: TableResults) -> list[Block]:
 
 def without_runs(table: TableResults) -> list[tuple[str, str]]:
     """Return titles and commands of the columns without runs; one for all columns of a dataset that has none."""
+    datasets: dict[str, list[Block]] = {}
+    for block in blocks(table):
+        datasets.setdefault(block.entries[0].cell.dataset, []).append(block)
     found = []
-    for matrix in matrices(table):
-        empty = [block for block in blocks(table) if block.name in matrix.names and not block.filled]
-        if len(empty) == len(matrix.names) > 1 and table.name not in ONE_MATRIX:
-            title = f"{matrix.title}, {counted(len(empty), 'column')}"
-            found.append((title, f"{table.command} --only {empty[0].entries[0].cell.dataset}"))
+    for dataset, every in datasets.items():
+        empty = [block for block in every if not block.filled]
+        if len(empty) == len(every) > 1 and table.name not in ONE_MATRIX:
+            title = f"{dataset_title(dataset)}, {counted(len(empty), 'column')}"
+            found.append((title, f"{table.command} --only {dataset}"))
         else:
             found += [(block.title, f"{table.command} --only {block.name}") for block in empty]
     return found
