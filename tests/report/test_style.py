@@ -159,3 +159,17 @@ def test_panels_form_rows_of_two(count, rows):
     widths = [each.get_window_extent().width for each in axes]
     if count % 2 and count > 1:
         assert widths[-1] > 1.8 * widths[0]  # has its row for itself
+
+
+def test_a_legend_is_no_wider_than_its_figure():
+    """With six labels of these lengths, three columns are wider than the figure, two are not."""
+    with mpl.rc_context(style.STYLE):
+        figures = []
+        for label in ("Standard", "DivideMix + TNLPAD"):
+            figures.append(style.new_figure(3))
+            lines = [style.Line(label=label, colour=style.INK) for _ in range(6)]
+            style.legend_below(figures[-1], lines, 3, handle_length=4)
+        short, long = (figure.legends for figure in figures)
+    assert [len(legends) for legends in (short, long)] == [1, 1]
+    assert [legends[0]._ncols for legends in (short, long)] == [3, 2]
+    assert long[0].get_window_extent().width <= figures[1].bbox.width

@@ -133,9 +133,16 @@ def panels(count: int, row_inches: float, below_inches: float = 0.0) -> tuple[Fi
 def legend_below(
     figure: Figure, lines: Sequence[Line], columns: int, *others: Artist, handle_length: float = 2.6
 ) -> None:
-    """Add one legend for all panels below them; `handle_length` is that of a line in it, in letters."""
-    handles: list[Artist] = [Line2D([], [], **line.options()) for line in lines]
-    figure.legend(handles=[*handles, *others], loc="outside lower center", ncols=columns, handlelength=handle_length)
+    """Add one legend for all panels below them, in fewer columns if it is wider than the figure.
+
+    `handle_length` is that of a line in it, in letters.
+    """
+    handles: list[Artist] = [*(Line2D([], [], **line.options()) for line in lines), *others]
+    for count in range(columns, 0, -1):
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=count, handlelength=handle_length)
+        if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
 
 
 def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]]) -> None:

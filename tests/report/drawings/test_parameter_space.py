@@ -45,6 +45,12 @@ def test_every_panel_is_there(computed):
     ]
 
 
+def test_the_legend_fits_into_the_figure(computed):
+    figure = DRAWING.draw([], computed)
+    (legend,) = figure.legends
+    assert legend.get_window_extent().width <= figure.bbox.width
+
+
 def test_the_paths_are_the_computed_ones(computed):
     figure = DRAWING.draw([], computed)
     found = computed["parameter_space"]["two_weights"]

@@ -37,7 +37,7 @@ MARKS: Mapping[str, dict[str, Any]] = {
 def _plot(found: Found) -> Figure:
     """Draw the problem with two weights (plane, distances, stages, other c2), and below it a network."""
     small, real = found["two_weights"], found["real_run"]
-    figure = style.new_figure(13.6)
+    figure = style.new_figure(13.8)
     rows = figure.add_gridspec(4, 1, height_ratios=(4.1, 2.7, 2.4, 3.1))
 
     def row(number: int, count: int) -> list[Axes]:
