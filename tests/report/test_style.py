@@ -173,3 +173,14 @@ def test_a_legend_is_no_wider_than_its_figure():
     assert [len(legends) for legends in (short, long)] == [1, 1]
     assert [legends[0]._ncols for legends in (short, long)] == [3, 2]
     assert long[0].get_window_extent().width <= figures[1].bbox.width
+
+
+def test_labels_of_curves_that_end_low_stay_above_the_axis():
+    with mpl.rc_context(STYLE):
+        drawn = style.new_figure(3.0)
+        axes = drawn.add_subplot()
+        axes.set(xlim=(0, 100), ylim=(0, 1))
+        label_ends(axes, [(f"curve {number}", 0.01 * number, INK) for number in range(5)])
+    heights = [text.xy[1] for text in axes.texts]
+    assert heights == sorted(heights)
+    assert heights[0] >= 0

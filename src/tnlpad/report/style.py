@@ -171,7 +171,7 @@ def label_ends(axes: Axes, labels: Sequence[tuple[str, float, str]]) -> None:
     figure.draw_without_rendering()  # the axes' height is known only after the layout has made room for the texts
     points = axes.get_window_extent().height * 72 / figure.dpi
     wanted = [float(axes.transAxes.inverted().transform(axes.transData.transform((1, y)))[1]) for _, y, _ in labels]
-    placed = push_apart(wanted, apart=1.2 * END_LABEL_POINTS / points, low=-math.inf, high=1.0)
+    placed = push_apart(wanted, apart=1.2 * END_LABEL_POINTS / points, low=0.0, high=1.0)
     for text, height in zip(texts, placed, strict=True):
         text.xy = (1, height)
 
