@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
@@ -98,7 +98,7 @@ def measured_with(records: Sequence[FinishedRecord]) -> str:
 
 
 def overview(tables: Sequence[TableResults], records: Sequence[FinishedRecord]) -> str:
-    """Return coverage, TNLPAD next to standard training, and the paired comparisons."""
+    """Return coverage and the paired comparisons."""
     found = leads(tables)
     parts = [
         f"\n{measured_with(records)} {coverage_text(tables)} {verdict(tables)}\n",
@@ -107,11 +107,8 @@ def overview(tables: Sequence[TableResults], records: Sequence[FinishedRecord]) 
     empty = [table for table in tables if not table.filled and table.name in TABLES]
     if missing := [f"- {table.title}, {counted(len(table.entries), 'cell')}: `{table.command}`" for table in empty]:
         parts.append("\n" + folded(f"Tables without runs: {len(missing)}", "\n".join(missing)))
-    main = headline(found)
-    if main.rows:
-        groups = (group for lead in found if lead.rival.cell.row == STANDARD for group in lead.groups)
-        parts.append(f"\n{replace(main, note=f'{main.note} {variants_text(groups)}'.strip()).to_markdown(2)}")
     if found:
+        parts.append("\n[README.md](../README.md#results) shows TNLPAD next to standard training.\n")
         parts.append(f"\n{leads_markdown(found, 2)}")
     return "".join(parts)
 
