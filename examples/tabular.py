@@ -30,6 +30,8 @@ try:
 except ImportError:
     print("pip install 'tnlpad[compare]' to see which labels cleanlab finds with it")
 else:
-    issues = CleanLearning(TnlpadClassifier(random_state=0), seed=0).find_label_issues(train, given)
+    one_process = {"n_jobs": 1}  # others, which cleanlab forks, may hang beside torch's threads
+    finder = CleanLearning(TnlpadClassifier(random_state=0), seed=0, find_label_issues_kwargs=one_process)
+    issues = finder.find_label_issues(train, given)
     found = issues["is_label_issue"].to_numpy()
     print(f"cleanlab with it  {found.sum()} labels found, {wrong[found].mean():.0%} of them wrong")
