@@ -8,6 +8,7 @@ from statistics import mean, stdev
 from textwrap import fill
 from typing import Any
 
+from tnlpad.report.paired import t_quantile
 from tnlpad.runs.recipes import LEARNING_RATES
 
 ROOT = Path(__file__).parents[1]
@@ -74,10 +75,12 @@ def gain(cells: Sequence[Mapping[str, Any]]) -> str:
     gains = [100 * (cell["rounds"][second]["accuracy"] - cell["rounds"][first]["accuracy"]) for cell in cells]
     error = stdev(gains) / math.sqrt(len(gains))
     text = f"Training again changes the accuracy by {mean(gains):+.1f} ± {error:.1f} points (standard error over seeds)"
-    if mean(gains) > 2 * error:
+    decided = abs(mean(gains)) > t_quantile(len(gains) - 1) * error
+    if decided and mean(gains) > 0:
         return f"{text}."
+    verdict = "worse" if decided else "no better"
     reason = "Perhaps the errors that are easiest to find are those that robust training ignores anyway."
-    return fill(f"{text}: the labels are cleaner, and the model is no better. {reason}", 120)
+    return fill(f"{text}: the labels are cleaner, and the model is {verdict}. {reason}", 120)
 
 
 def heads(record: Mapping[str, Any]) -> str:
