@@ -55,6 +55,7 @@ def main() -> None:
     for name, found in means.items():
         print(f"{name:34} {found['samples']:7,.0f} samples, {found['wrong']:.1%} wrong, test {found['accuracy']:.1%}")
     record = {"benchmark": "review_loop", "machine": machine("cpu"), "versions": versions()}
+    record["classes"] = len(clean.class_names)
     leave(
         record | {"noise": options.noise, "decisions": options.decisions, "cells": cells, "means": means}, options.save
     )
