@@ -418,6 +418,7 @@ def test_there_may_be_more_classes_than_samples_on_one_side(fraction, sizes):
         ({"epochs": 2.5}, "epochs=2.5: .*whole number"),
         ({"folds": 2.5}, "folds=2.5: .*whole number"),
         ({"hidden": 16}, r"hidden=16: .*such as \(128, 128\)"),
+        ({"hidden": None}, "hidden=None: "),
         ({"hidden": (16, 0)}, r"hidden=\(16, 0\): .*at least 1"),
         ({"module": lambda shape, classes: nn.Linear(*shape, classes + 4)}, r"\(60, 7\) where \(60, 3\) is needed"),
         ({"module": lambda shape, classes: nn.Linear(*shape, 1)}, r"\(60, 1\) where \(60, 3\) is needed"),

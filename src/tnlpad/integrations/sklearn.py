@@ -203,7 +203,7 @@ class TnlpadClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"epochs={self.epochs!r}: must be a whole number of at least 1.")
         if self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size!r}: must be at least 1.")
-        if np.isscalar(self.hidden) or not all(_is_whole(width, 1) for width in self.hidden):
+        if np.ndim(self.hidden) != 1 or not all(_is_whole(width, 1) for width in self.hidden):
             raise ValueError(f"hidden={self.hidden!r}: must be widths of at least 1, such as (128, 128).")
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction={self.validation_fraction!r}: must lie in [0, 1).")
