@@ -76,13 +76,6 @@ def add_group(model, optimizer):
     optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))], "param_names": ["extra"]})
 
 
-def load_without_momentum(model, optimizer):
-    state = copy.deepcopy(optimizer.state_dict())
-    state["base"]["state"].clear()
-    state["decomposition"].pop("base_state", None)
-    optimizer.load_state_dict(state)
-
-
 def move(model, optimizer):
     model[0].weight.data = model[0].weight.data.clone()
     optimizer.start_epoch()
@@ -93,10 +86,17 @@ def adopt_elsewhere(model, optimizer):
     optimizer.adopt_weights()
 
 
-@pytest.mark.parametrize("action", [add_group, load_without_momentum, adopt_elsewhere, move])
+def load_without_momentum_for_dampening(model, optimizer):
+    optimizer.load_state_dict(sgd(small_network(), dampening=0.1).state_dict())
+    optimizer.start_epoch()
+
+
+@pytest.mark.parametrize("action", [add_group, adopt_elsewhere, move, load_without_momentum_for_dampening])
 def test_it_is_rebuilt_when_tensors_move_or_groups_are_added(with_kernel, action):
     model, optimizer = trained()
     before = optimizer._fused
+    before.accepting = False
+    train(model, optimizer, batches(1))  # the general step has momenta
     action(model, optimizer)
     assert optimizer._fused is None
     train(model, optimizer, batches(1))
@@ -122,17 +122,28 @@ def test_loading_writes_in_place_so_that_the_kernel_and_captured_graphs_stay_val
     assert all_equal(values, tensors())
 
 
-def test_adopting_weights_writes_in_place_as_well(with_kernel):
+def load_a_state_without_momentum(model, optimizer):
+    optimizer.load_state_dict(sgd(small_network()).state_dict())
+
+
+def adopt(model, optimizer):
+    model.load_state_dict(small_network(seed=4).state_dict())
+    optimizer.adopt_weights()
+
+
+@pytest.mark.parametrize("restart", [load_a_state_without_momentum, adopt])
+def test_a_restart_writes_in_place_as_well(with_kernel, restart):
     model, optimizer = trained()
     kernel = optimizer._fused
     kernel.accepting = False
     train(model, optimizer, batches(3))  # the general step has momenta
     before = [tensor.data_ptr() for tensor in tensors_of(model, optimizer)]
-    model.load_state_dict(small_network(seed=4).state_dict())
-    optimizer.adopt_weights()
+    restart(model, optimizer)
     assert optimizer._fused is kernel
     assert kernel.calls[-1] == "measure"
     assert [tensor.data_ptr() for tensor in tensors_of(model, optimizer)] == before
+    leaves = [*parts(optimizer, "sigma"), *parts(optimizer, "gamma")]
+    assert not any(optimizer.base.state[leaf]["momentum_buffer"].any() for leaf in leaves)
 
 
 def test_copies_have_no_kernel(with_kernel):

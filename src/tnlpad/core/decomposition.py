@@ -49,7 +49,6 @@ from tnlpad.core.penalties import LinearGrowth, Penalty, PowerDecay, choose_pena
 from tnlpad.core.saving import (
     allocate_state,
     check_state,
-    forget,
     keep_tensors,
     load_options,
     shard_state,
@@ -385,14 +384,14 @@ class Decomposition(Optimizer):
     def adopt_weights(self) -> None:
         """Restart from the model's current weights: σ = w, γ = 0, no momentum.
 
-        A captured step of SGD may be replayed afterwards; capture one of another base optimizer again.
+        A captured step of SGD without dampening may be replayed afterwards; capture that of another base again.
         """
-        if any(parts.moved() for parts in self._parts):
-            self._fused = None  # its addresses are stale
+        moved = any(parts.moved() for parts in self._parts)
         for parts in self._parts:
             parts.adopt_weights()
-            for leaf in (*parts.sigma, *parts.gamma):
-                forget(leaf, self.base)
+        leaves = [leaf for parts in self._parts for leaf in (*parts.sigma, *parts.gamma)]
+        if not keep_tensors({leaf: self.base.state.pop(leaf, {}) for leaf in leaves}, self.base) or moved:
+            self._fused = None  # its addresses are stale
         self._gamma_share = 1.0
         if self._fused is not None:
             self._fused.measure()
@@ -441,7 +440,7 @@ class Decomposition(Optimizer):
         # A copy: two optimizers loaded from one state must not share momentum. The calls that can fail come first.
         before = {leaf: dict(entries) for leaf, entries in self.base.state.items()}
         self.base.load_state_dict(deepcopy(shard_state(state_dict["base"], self.base)))
-        if not keep_tensors(before, self.base.state):
+        if not keep_tensors(before, self.base):
             self._fused = None  # its addresses are stale
         weights = [weight for group in self.param_groups for weight in group["params"]]
         for index, weight in enumerate(weights):

@@ -84,31 +84,26 @@ def shard_state(saved: dict[str, Any], base: Optimizer) -> dict[str, Any]:
     return {**saved, "state": state}
 
 
-def keep_tensors(before: Mapping[Tensor, Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]) -> bool:
-    """Copy a loaded state into the tensors of the state before, to which captured CUDA graphs refer by address.
+def keep_tensors(before: Mapping[Tensor, Mapping[str, Any]], optimizer: Optimizer) -> bool:
+    """Copy a new state into the tensors of the state before, to which captured CUDA graphs refer by address.
 
-    Returns whether the state has all tensors that it had before.
+    Momentum of SGD that the new state does not have is 0, which is as good without dampening. Returns whether the
+    optimizer has all tensors that it had before.
     """
+    zero_is_none = type(optimizer) is SGD and not any(group["dampening"] for group in optimizer.param_groups)
     complete = True
     for parameter, entries in before.items():
-        loaded = state.get(parameter, {})
         for name, tensor in entries.items():
             if not isinstance(tensor, Tensor):
                 continue
-            if isinstance(found := loaded.get(name), Tensor) and found.shape == tensor.shape:
-                loaded[name] = tensor.copy_(found)
+            new = optimizer.state.get(parameter, {}).get(name)
+            if isinstance(new, Tensor) and new.shape == tensor.shape:
+                optimizer.state[parameter][name] = tensor.copy_(new)
+            elif zero_is_none:
+                optimizer.state[parameter][name] = tensor.zero_()
             else:
                 complete = False
     return complete
-
-
-def forget(parameter: Tensor, base: Optimizer) -> None:
-    """Reset the state of a parameter. That of SGD is set to 0, because captured CUDA graphs refer to it by address."""
-    momentum = base.state.get(parameter, {}).get("momentum_buffer")
-    if type(base) is SGD and momentum is not None:
-        momentum.zero_()
-    else:
-        base.state.pop(parameter, None)
 
 
 def load_options(group: Group, saved: Group) -> None:

@@ -56,7 +56,7 @@ def _restore_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
     rates = [group["lr"] for group in optimizer.param_groups]
     # Copied, because torch keeps the saved tensors: two optimizers loaded from one state would share momentum.
     optimizer.load_state_dict(deepcopy(saved))
-    keep_tensors(before, optimizer.state)
+    keep_tensors(before, optimizer)
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         if isinstance(rate, Tensor):
             group["lr"] = rate.copy_(torch.as_tensor(group["lr"]))
