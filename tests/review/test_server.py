@@ -1,6 +1,7 @@
 import http.client
 import json
 import os
+import shlex
 import socket
 import stat
 from threading import Thread
@@ -8,6 +9,8 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from tests.cli.trained import asked
+from tests.data.own.test_shards import write_shards
 from tests.data.own_files import class_folders
 from tests.review.own_run import own_run
 from tests.review.served import Client, served
@@ -303,6 +306,25 @@ def test_tabs_do_not_go_on_with_old_positions(tmp_path):
         assert again.port != client.port or again.token != client.token
         assert again.document("about")["sentences"][0].startswith("Share of wrong labels, by the 20 that you checked")
         assert np.isfinite(again.columns()["confidence"]).all()
+
+
+@pytest.mark.parametrize("data", ["shards", "images that lie elsewhere", "photos.v2"])
+def test_the_next_command_can_be_run_as_it_is(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if data == "shards":
+        own_run(tmp_path / "run", write_shards(tmp_path / "shards.v2", ["ant", "bee"] * 10))
+    elif data == "photos.v2":
+        own_run(tmp_path / "run", class_folders(tmp_path / data, ["ant", "bee"], 10))
+    else:
+        files = sorted(class_folders(tmp_path / "photos", count=10).glob("*/*"))
+        rows = [f"{file.relative_to(tmp_path)},{file.parent.name}" for file in files]
+        (tmp_path / "list.csv").write_text("\n".join(["path,label", *rows]))
+        own_run(tmp_path / "run", tmp_path / "list.csv")
+        (tmp_path / "list.csv").unlink()
+    with served(tmp_path / "run") as client:
+        client.decide(0, "given")
+    result = asked(*shlex.split(client.review.command)[1:])
+    assert result.exit_code == 0, result.output
 
 
 def test_the_next_command_writes_to_a_name_that_is_free(tmp_path, monkeypatch):

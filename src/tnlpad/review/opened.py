@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
+from tnlpad.data.own.shards import is_shard_folder
 from tnlpad.review.audit import ReviewAudit
 from tnlpad.review.decisions import DecisionLog
 from tnlpad.review.memory import release_memory
@@ -27,7 +28,10 @@ from tnlpad.review.session import (
     read_address,
     write_address,
 )
+from tnlpad.suspects.cleaned_files import suffix_of
 from tnlpad.suspects.listing import RankedRun
+
+LABELS_SUFFIX = ".csv"  # of labels by id or path, of shards and of a folder that is gone
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,12 +126,13 @@ def _notes(run: RankedRun) -> list[str]:
 
 
 def clean_command(run: RankedRun) -> str:
-    """Return the command that applies the decisions, and writes the data in the form in which they came.
+    """Return the command that applies the decisions, and writes the data in the form in which they came if it can.
 
     Its output has a name that is free here: the data may be those that an earlier round wrote.
     """
     source = Path(run.about.get("path", "labels.csv"))
-    suffix = "" if source.is_dir() else source.suffix
+    folder = source.is_dir() and not is_shard_folder(source)
+    suffix = "" if folder else suffix_of(source) or LABELS_SUFFIX
     names = (f"cleaned{number}{suffix}" for number in chain([""], count(2)))
     out = next(name for name in names if not os.path.exists(name))
     return shlex.join(["tnlpad", "clean", str(run.folder.path), "--out", out])
