@@ -1,5 +1,7 @@
 import csv
 import json
+import re
+import shlex
 
 import pytest
 
@@ -52,6 +54,19 @@ def test_labels_are_drawn_and_decided_on(run, tmp_path):
     assert "more checks would halve the interval: tnlpad audit" in result.stdout
     assert "By given label" in result.stdout
     assert read_audit(run).rate.wrong == wrong
+
+
+@pytest.mark.parametrize(("size", "made"), [(580, 40), (580, 560), (40, 30)])
+def test_the_labels_that_would_halve_the_interval_can_be_drawn(run, tmp_path, size, made):
+    asked("audit", run, "--sample", size)
+    decisions = decide(tmp_path / "d.csv", drawn(run)[:made])
+    said = asked("audit", run, "--review", decisions).stdout
+    more = int(re.search(r"About ([\d,]+) more checks", said)[1].replace(",", ""))
+    command = re.search(r"halve the interval: tnlpad (.*) --sample (\d+)", said)
+    assert (command is not None) == (more > size - made)
+    if command is not None:
+        assert int(command[2]) == min(made + more, 600)
+        assert asked(*shlex.split(command[1]), "--sample", command[2]).exit_code == 0
 
 
 def test_an_audit_elsewhere_is_said_not_to_be_used(run, tmp_path):

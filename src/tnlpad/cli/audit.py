@@ -228,7 +228,9 @@ def sentences(result: "Audit", command: str) -> list[str]:
         f"Recalibrated: the mean confidence that a label is wrong goes from {100 * before:.1f} to {100 * after:.1f} %."
     )
     if more := rate.checks_to_halve:
-        said.append(f"About {more:,} more checks would halve the interval: {command} --sample {result.drawn + more}")
+        size = min(result.drawn + max(0, more - rate.undecided), result.total)
+        way = f"{command} --sample {size}" if size > result.drawn else "decide on labels that are drawn already."
+        said.append(f"About {more:,} more checks would halve the interval: {way}")
     return said
 
 
