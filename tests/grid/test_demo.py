@@ -1,4 +1,5 @@
 import json
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_the_record_is_plain_json_and_complete(short, folder):
         "c2": 2.0,
     }
     assert document["test_size"] == 360
-    assert document["versions"]["torch"] == torch.__version__
+    assert document["versions"]["torch"] == metadata.version("torch")
     assert document["versions"]["tnlpad"] == __version__
     assert len(document["runs"]) == 4
     assert "tnlpad train digits --noise symmetric:0.4 --method standard --seed 2 --set epochs=2" in (

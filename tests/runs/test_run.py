@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from contextlib import nullcontext
+from importlib import metadata
 from types import SimpleNamespace
 
 import numpy as np
@@ -286,7 +287,7 @@ def test_the_summary_by_hand(epochs, stopped):
     assert summary["versions"] == {
         "tnlpad": tnlpad.__version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": metadata.version("torch"),
         "numpy": np.__version__,
     }
 
