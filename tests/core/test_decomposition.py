@@ -432,6 +432,31 @@ def test_add_param_group_later_equals_having_had_it():
     assert all_equal(*runs)
 
 
+@pytest.mark.parametrize("groups_first", [True, False])
+@pytest.mark.parametrize("added", ["parameters", "named_parameters", "groups"])
+def test_groups_with_and_without_names_go_together(groups_first, added):
+    """Those of parameter_groups have names, and plain lists of parameters, such as frameworks add, have none."""
+    model, head = small_network(), nn.Linear(4, 2).double()
+    first = parameter_groups(model) if groups_first else model.parameters()
+    more = parameter_groups(head) if added == "groups" else [{"params": getattr(head, added)()}]
+    optimizer = Decomposition(first, torch.optim.SGD, lr=0.1)
+    optimizer.add_param_group(more[0])
+    assert optimizer.param_groups[-1]["params"] == [head.weight, head.bias]
+    head.weight.requires_grad_(False)
+    optimizer.start_epoch()
+    name = "decomposed parameter 0" if not groups_first else "added parameter 0" if added == "parameters" else "weight"
+    with pytest.raises(RuntimeError, match=rf"^{name} \(2×4\) is decomposed but no longer"):
+        optimizer.step()
+
+
+def test_groups_without_names_may_be_given_with_those_of_parameter_groups():
+    model, criterion = small_network(), nn.Linear(1, 1).double()
+    groups = [*parameter_groups(model), {"params": criterion.parameters(), "decompose": False}]
+    optimizer = Decomposition(groups, torch.optim.SGD, lr=0.1)
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert [group["decompose"] for group in optimizer.param_groups] == [True, False, False]
+
+
 def test_an_empty_group_is_allowed():
     model = small_network()
     groups = [

@@ -42,6 +42,7 @@ from tnlpad.core.parts import (
     check_trainable,
     copy_group,
     gamma_lr,
+    match_names,
     placeholder,
     sync_options,
 )
@@ -156,6 +157,8 @@ class Decomposition(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group as in every optimizer; it is decomposed unless it has `decompose=False`."""
+        if self.param_groups:
+            match_names(param_group, self.param_groups[0])
         super().add_param_group(param_group)
         if self._building:
             return

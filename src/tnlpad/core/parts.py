@@ -215,6 +215,17 @@ def copy_group(group: Group) -> Group:
     return {**group, "params": [params] if isinstance(params, Tensor) else list(params)}
 
 
+def match_names(group: Group, first: Group) -> None:
+    """Give a group names of its parameters if the first group has them, or drop them: torch takes all or none."""
+    group["params"] = copy_group(group)["params"]
+    named = "param_names" in group or any(isinstance(each, tuple) for each in group["params"])
+    if not named and "param_names" in first:
+        group["param_names"] = [f"added parameter {index}" for index in range(len(group["params"]))]
+    if named and "param_names" not in first:
+        group.pop("param_names", None)
+        group["params"] = [each[1] if isinstance(each, tuple) else each for each in group["params"]]
+
+
 def placeholder(groups: list[Any]) -> Tensor:
     """Return a tensor shaped like the first parameter, without its memory: some base optimizers check shapes."""
     first = groups[0] if groups else torch.zeros(1)
