@@ -21,6 +21,10 @@ def outside_write(model):
         model[0].weight.mul_(2)
 
 
+def outside_shape(model):
+    model[0].weight.data = torch.zeros(5, 3, 1, 1, dtype=torch.float64)
+
+
 def step(model, optimizer):
     optimizer.step()
 
@@ -46,7 +50,7 @@ def copy_and_step(model, optimizer):
     copy.deepcopy((model, optimizer))[1].step()
 
 
-@pytest.mark.parametrize("change", [outside_load, outside_write])
+@pytest.mark.parametrize("change", [outside_load, outside_write, outside_shape])
 @pytest.mark.parametrize("action", [step, start_epoch, switch_to_eval, judge, export, copy_and_step])
 def test_weights_changed_from_outside_raise(change, action):
     model = small_network()
@@ -69,6 +73,18 @@ def test_the_same_values_written_or_moved_from_outside_are_accepted():
     train(model, optimizer, data[3:])
     train(twin, other, data[3:])
     assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
+
+
+def test_weights_that_are_nan_were_not_changed_from_outside():
+    """An error about that would hide that training has diverged."""
+    model = small_network()
+    optimizer = sgd(model)
+    optimizer.start_epoch()
+    model[3].weight.grad = torch.full_like(model[3].weight, torch.nan)
+    optimizer.step()
+    model.load_state_dict(copy.deepcopy(model.state_dict()))
+    optimizer.start_epoch()
+    assert model[3].weight.isnan().all()
 
 
 def test_a_change_within_the_block_is_undone_and_named():
