@@ -230,6 +230,28 @@ def test_a_new_class_in_one_split_fits_the_others(tmp_path):
         assert set(open_dataset(tmp_path / name).class_names) == {"0", "1", "new"}
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_split_may_lose_every_sample(saved, tmp_path):
+    rows = {"text": [f"words {row}" for row in range(20)], "label": [0, 1] * 10}
+    parts = {"train": pa.table(rows), "validation": pa.table(rows).slice(0, 6)}
+    if saved:
+        datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        whole = {name: datasets.Dataset(datasets.table.InMemoryTable(table)) for name, table in parts.items()}
+        datasets.DatasetDict(whole).save_to_disk(tmp_path / "data")
+    else:
+        (tmp_path / "data").mkdir()
+        for name, table in parts.items():
+            pq.write_table(table, tmp_path / "data" / f"{name}.parquet")
+    own_run(tmp_path / "run", tmp_path / "data")
+    lines = ["id,label", *(f"validation/{row}," for row in range(6))]
+    (tmp_path / "review.csv").write_text("\n".join(lines))
+    for name in ("out", "out.parquet"):
+        words = ("--out", tmp_path / name, "--confidence", 1, "--review", tmp_path / "review.csv")
+        assert document("clean", tmp_path / "run", *words)["dropped"] == 6
+        assert list(open_dataset(tmp_path / name).ids) == [f"train/{row}" for row in range(20)]
+
+
 def test_a_dataset_is_written_as_parquet_files_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     folder = tmp_path / "data"

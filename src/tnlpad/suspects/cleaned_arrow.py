@@ -135,7 +135,7 @@ def _cleaned(found: CleanedDataset, part: Part | None, with_split: bool, by_name
     import pyarrow as pa
 
     staying, label, roles = found.staying[part], found.label, found.roles
-    table = found.dataset.pieces[part].take([row for row, _ in staying])
+    table = found.dataset.pieces[part].take(pa.array([row for row, _ in staying], pa.int64()))
     kind, values = table.schema.field(label).type, table.column(label).to_pylist()
     pairs = [(value, sample) for value, (_, sample) in zip(values, staying, strict=True)]
     added = columns_to_add(
@@ -213,8 +213,9 @@ def _save_to_disk(folder: Path, tables: Mapping[Part | None, Any], names: Mappin
         return False
     silent = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
+    filled = {part: table for part, table in tables.items() if len(table)} or tables  # of others it writes no file
     try:
-        parts = {part: datasets.Dataset(datasets.table.InMemoryTable(table)) for part, table in tables.items()}
+        parts = {part: datasets.Dataset(datasets.table.InMemoryTable(table)) for part, table in filled.items()}
         whole = parts[None] if None in parts else datasets.DatasetDict({names[part]: parts[part] for part in parts})
         whole.save_to_disk(str(folder))
     finally:
