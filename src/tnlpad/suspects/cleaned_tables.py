@@ -88,11 +88,11 @@ def write_text(out: Path, found: CleanedTable, form: TextForm) -> None:
 
 
 def _lines(found: CleanedTable, header: Sequence[str]) -> Iterator[list[Any]]:
-    labels = (found.label, found.added.get(ORIGINAL))
+    labels = [found.label, *(name for what, name in found.added.items() if what == ORIGINAL)]
     for place, sample in found.staying:
         line = {name: values[place] for name, values in found.table.items()} | found.changed(place, sample)
         # As text, the number 1.0 and True would be other classes than 1.
-        line |= {name: found.values.name(line[name]) for name in labels if not isinstance(line.get(name, ""), str)}
+        line |= {name: found.values.name(line[name]) for name in labels if not isinstance(line[name], str)}
         yield [line.get(name) for name in header]
 
 
