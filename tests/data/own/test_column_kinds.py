@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tnlpad.data.own.column_kinds import content_of, embedding_of, kinds_of, text_column, texts_of, wanted_content
-from tnlpad.data.own.columns import TextColumn
+from tnlpad.data.own.columns import TextColumn, without
 from tnlpad.errors import DataError
 
 WHERE = Path("table")
@@ -242,7 +242,9 @@ def test_columns_by_name_are_not_searched_for_one_after_the_other():
     table = {name: np.zeros(2) for name in names}
     Counting.compared = 0
     wanted_content(table, names[::-1], [], WHERE)
+    left = without(names[100:200], names, WHERE)
     assert Counting.compared < 10 * len(names)
+    assert left == [*names[:100], *names[200:]]
 
 
 def test_infinite_numbers_in_many_rows_give_no_warning(recwarn):

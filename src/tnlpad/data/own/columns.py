@@ -107,12 +107,14 @@ def named_column(given: str, option: str, columns: Iterable[str], where: Path) -
 
 def without(ignored: Sequence[str], columns: Iterable[str], where: Path) -> list[str]:
     """Return the columns that are not ignored; raise DataError if an ignored name is not a column."""
-    names = list(columns)
-    found = {given: _column_named(given, names) for given in ignored}
-    for given, name in found.items():
+    left = dict.fromkeys(columns)
+    names = list(left)
+    for given in ignored:
+        name = given if given in left else _column_named(given, names)
         if name is None:
             raise DataError(f"{where} has no column {given[:80]!r} to ignore; it has {listed(names)}.")
-    return [name for name in names if name not in found.values()]
+        left.pop(name, None)
+    return list(left)
 
 
 def require_different(names: Sequence[str], path: Path) -> None:
