@@ -115,6 +115,8 @@ def test_a_folder_without_images_does_not_make_parts_classes(tmp_path):
     listing = read_folder(tmp_path)
     assert set(listing.labels) == {"annotations", "test", "train"}
     assert "test, train are taken for classes: the folder 'annotations'" in listing.notes[-1]
+    shutil.rmtree(tmp_path / "test")
+    assert "train is taken for a class: the folder 'annotations'" in read_folder(tmp_path).notes[-1]
 
 
 def test_images_beside_the_folders_are_told_of(tmp_path):

@@ -176,8 +176,9 @@ def _class_notes(folder: Path, classes: set[str]) -> list[str]:
     parts = sorted(name for name in classes if name.lower() in PARTS)
     if "train" in {PARTS[name.lower()] for name in parts}:
         other = min(classes - set(parts), default="")
+        taken = "is taken for a class" if len(parts) == 1 else "are taken for classes"
         return [
-            f"{', '.join(parts)} are taken for classes: the folder {_printable(other)[:80]!r} has images as well. "
+            f"{', '.join(parts)} {taken}: the folder {_printable(other)[:80]!r} has images as well. "
             "Move it elsewhere if they are parts of the data."
         ]
     if len(classes) == 1 or any(is_image_name(name) for each in classes for name in os.listdir(folder / each)):
