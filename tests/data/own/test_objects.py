@@ -1,4 +1,5 @@
 import io
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -265,6 +266,19 @@ def test_paths_of_a_table_in_memory_lead_into_the_current_folder(tmp_path, monke
         DataError, match=r"lies out of the folder .*work\. Paths lead into the current folder\. .* beside"
     ):
         open_samples(table)
+
+
+def test_paths_and_ids_of_a_table_in_memory_that_are_not_utf8(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    names = ["x.png", os.fsdecode(b"\xff.png")]
+    for name in names:
+        picture(0).save(name)
+    table = pandas.DataFrame({"path": names, "label": ["a", "b"]}, dtype=object)
+    (problem,) = open_samples(table).problems
+    assert (problem.id, problem.reason) == ("?.png", "has a name that is not UTF-8")
+    with pytest.raises(DataError, match=r"the id '\\ud800' is not UTF-8"):
+        open_samples(table.assign(id=pandas.Series(["\ud800", "y"], dtype=object)))
 
 
 def test_what_can_be_read_only_once(tmp_path):

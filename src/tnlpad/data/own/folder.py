@@ -17,6 +17,7 @@ from tnlpad.errors import DataError
 
 TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".npz"}
 MAX_NAMES_SHOWN = 5
+NOT_UTF8 = "has a name that is not UTF-8"
 
 
 def is_image_name(name: str) -> bool:
@@ -121,7 +122,7 @@ class _Found:
         self.images += 1
         path, content = os.path.join(self.folder, sample), _utf8(sample)
         if content is None:
-            self._add_problem(path, "has a name that is not UTF-8")
+            self._add_problem(path, NOT_UTF8)
         elif linked and (reason := reason_not_below(path, self.root)):
             self._add_problem(path, reason)
         else:

@@ -15,6 +15,7 @@ from tnlpad.data.own.arrow_tables import arrow_columns, parquet_table
 from tnlpad.data.own.column_kinds import (
     IMAGE_FACTS,
     Content,
+    as_text,
     content_of,
     how_to_name,
     kinds_of,
@@ -49,12 +50,12 @@ from tnlpad.data.own.dataset import (
     part_named,
     unique,
 )
-from tnlpad.data.own.folder import Boundary
+from tnlpad.data.own.folder import NOT_UTF8, Boundary
 from tnlpad.data.own.labels import Label, label_as_given
 from tnlpad.data.own.tables import TextForm, read_csv, read_jsonl
 from tnlpad.data.own.workbooks import read_workbook
 from tnlpad.data.paths import PathList
-from tnlpad.errors import DataError
+from tnlpad.errors import DataError, as_utf8
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 JSON_SUFFIXES = (".jsonl", ".ndjson")
@@ -254,7 +255,7 @@ def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: P
     problems: list[Problem] = []
     for row, (file, reason) in enumerate(_resolved(paths, boundary)):
         if reason:
-            problems.append(Problem(id=samples.ids[row], reason=reason))
+            problems.append(Problem(id=as_text(samples.ids[row]), reason=reason))
         else:
             files.append(file)
             kept.append(row)
@@ -268,7 +269,7 @@ def _list_images(paths: Sequence[Any], samples: _Samples, folder: Path, where: P
         raise DataError(f"{where}: none of its {len(paths):,} paths can be used; {first}. {rule}{slashes}{others}")
     parts, groups = samples.parts, samples.groups
     return Listing(
-        ids=PathList([samples.ids[row].encode() for row in kept]),
+        ids=PathList([as_utf8(samples.ids[row], "the id") for row in kept]),
         labels=[samples.labels[row] for row in kept],
         rows=[samples.rows[row] for row in kept],
         parts=[parts[row] for row in kept] if parts is not None else None,
@@ -284,6 +285,8 @@ def _resolved(paths: Sequence[Any], boundary: Boundary) -> Iterator[tuple[str, s
         file = _resolve(boundary.folder, str(value or ""))
         if not isinstance(value, str) or not value.strip() or "\0" in value:
             yield file, "has no path"
+        elif as_text(value) != value:
+            yield file, NOT_UTF8
         else:
             yield file, boundary.reason(file)
 
