@@ -219,6 +219,15 @@ def test_what_systems_leave_behind_is_no_image(tmp_path):
     assert (listing.labels, listing.problems) == (["cat", "dog", "dog", "dog"], ())
 
 
+@pytest.mark.parametrize("name", ["metadata.jsonl", "labels.xlsx", "data.ndjson"])
+def test_tables_of_every_kind_are_pointed_at(tmp_path, name):
+    (tmp_path / "train").mkdir()
+    save(tmp_path / "train" / "x.png", picture())
+    (tmp_path / "train" / name).touch()
+    with pytest.raises(DataError, match=rf"Did you mean .*train/{name}\?"):
+        read_folder(tmp_path)
+
+
 def test_a_table_beside_the_folders_is_pointed_at(tmp_path):
     class_folders(tmp_path, count=1)
     (tmp_path / ".hidden.csv").write_text("path,label")

@@ -15,7 +15,7 @@ from tnlpad.data.paths import PathList
 from tnlpad.data.pixels import IMAGE_SUFFIXES
 from tnlpad.errors import DataError
 
-TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".npz"}
+TABLE_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx", ".parquet", ".npz"}
 MAX_NAMES_SHOWN = 5
 NOT_UTF8 = "has a name that is not UTF-8"
 
