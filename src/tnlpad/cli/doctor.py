@@ -14,10 +14,17 @@ from tnlpad.cli.options import AsJson
 from tnlpad.cli.output import print_json, say
 
 
+NOT_INSTALLED = (
+    "tnlpad is not installed, so its requirements are unknown. Run: python -m pip install -e . in the folder of its "
+    "pyproject.toml"
+)
+
+
 def doctor(as_json: AsJson = False) -> None:
     """Print versions and devices. Exits with 1 if a required package is missing."""
     say("Loading torch.")
-    dependencies = [_dependency(text) for text in _requirements()]
+    wanted = _requirements()
+    dependencies = [_dependency(text) for text in wanted or []]
     torch = _torch()
     report = {
         "tnlpad": __version__,
@@ -26,7 +33,7 @@ def doctor(as_json: AsJson = False) -> None:
         "platform": platform.platform(),
         "dependencies": dependencies,
         "torch": torch,
-        "problems": _problems(dependencies, torch),
+        "problems": [*([] if wanted else [NOT_INSTALLED]), *_problems(dependencies, torch)],
     }
     if as_json:
         print_json(report)
@@ -36,12 +43,12 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _requirements() -> list[str]:
-    """Return the requirements of the package; none if it runs without being installed."""
+def _requirements() -> list[str] | None:
+    """Return what the package requires; None if it is used without being installed."""
     try:
-        return requires("tnlpad") or []
+        return requires("tnlpad")
     except PackageNotFoundError:
-        return []
+        return None
 
 
 def _dependency(text: str) -> dict[str, Any]:
@@ -92,8 +99,6 @@ def _torch() -> dict[str, Any]:
 def _problems(dependencies: list[dict[str, Any]], torch: dict[str, Any]) -> list[str]:
     """List what keeps tnlpad from working, each with a remedy. Missing extras are no problem."""
     problems = []
-    if not dependencies:
-        problems.append("tnlpad is not installed here, so what it needs is unknown. Install it: see README.md")
     for each in dependencies:
         if not each["ok"] and each["extra"] is None:
             state = "is missing" if each["installed"] is None else f"is {each['installed']}, which is too old"
