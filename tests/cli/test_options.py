@@ -8,6 +8,10 @@ def test_seeds():
     assert read_seeds("1,2,5-6") == [1, 2, 5, 6]
     with pytest.raises(ValueError, match="write 1-3 or 1,2,5"):
         read_seeds("one")
+    assert len(read_seeds("1-10000")) == 10_000
+    for text in ("1-10001", "7,1-10000", f"1-{10**30}"):
+        with pytest.raises(ValueError, match=rf"--seeds {text}: .*10,000 seeds"):
+            read_seeds(text)
 
 
 def test_settings():

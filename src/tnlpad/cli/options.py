@@ -19,6 +19,7 @@ data_option = partial(typer.Option, rich_help_panel="Data")
 training_option = partial(typer.Option, rich_help_panel="Training")
 output_option = partial(typer.Option, rich_help_panel="Output")
 
+MAX_SEEDS = 10_000
 Protocol = Literal["paper", "authors"]
 Executor = Literal["local", "ray"]
 
@@ -172,9 +173,12 @@ def read_seeds(text: str) -> list[int]:
     for part in read_list(text):
         first, dash, last = part.partition("-")
         try:
-            seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+            start, stop = int(first), int(last if dash else first) + 1
         except ValueError:
             raise ValueError(f"--seeds {text}: write 1-3 or 1,2,5.") from None
+        if len(seeds) + stop - start > MAX_SEEDS:
+            raise ValueError(f"--seeds {text}: these are more than {MAX_SEEDS:,} seeds. Give fewer.")
+        seeds += range(start, stop)
     return seeds
 
 
