@@ -13,7 +13,6 @@ from tnlpad import __version__
 from tnlpad.cli.options import AsJson
 from tnlpad.cli.output import print_json, say
 
-
 NOT_INSTALLED = (
     "tnlpad is not installed, so its requirements are unknown. Run: python -m pip install -e . in the folder of its "
     "pyproject.toml"
