@@ -505,6 +505,35 @@ def test_a_reader_of_the_results_that_has_seen_enough_is_no_error_of_the_disk(tm
     assert (result.exit_code, result.stderr) == (1, "")
 
 
+def test_a_run_is_not_taken_for_one_with_other_groups(tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    def table(*groups):
+        rows = [f"{k},{k % 2},{groups[k % len(groups)]}" for k in range(40)]
+        (tmp_path / "x.csv").write_text("\n".join(["a,label,place", *rows]))
+        return tmp_path / "x.csv"
+
+    words = (table(*range(20)), "--epochs", 1, "--folds", 2, "--repeats", 1, "--no-scores")
+    grouped, plain = [*words, "--group", "place"], [*words, "--ignore", "place"]
+    assert train(*plain, "--out", tmp_path / "plain").exit_code == 0
+    other = train(*grouped, "--out", tmp_path / "plain")
+    assert (other.exit_code, "started with no --group" in other.stderr) == (3, True), other.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr("tnlpad.runs.run._write_model", stop)
+        assert train(*grouped, "--out", tmp_path / "grouped").exit_code == 130
+    other = train(*plain, "--out", tmp_path / "grouped")
+    assert (other.exit_code, "started with --group place" in other.stderr) == (3, True), other.stderr
+    table(*range(10))
+    assert train(*grouped, "--out", tmp_path / "grouped").exit_code == 3
+    table(*range(20))
+    for _ in range(2):
+        assert train(*grouped, "--out", tmp_path / "grouped").exit_code == 0
+    (run,) = (tmp_path / "plain").iterdir()
+    assert json.loads((run / "data.json").read_text())["group_column"] is None
+    assert train(*plain, "--out", tmp_path / "plain").exit_code == 0
+
+
 def test_a_review_that_cannot_be_written_names_a_way_out(tmp_path, read_only):
     run = trained(own_data(tmp_path, "features"), tmp_path / "runs")
     read_only()

@@ -36,6 +36,7 @@ DATA: Schema = {
     "categories": Optional(list[str] | None),
     "left_out": Optional(list[dict[str, str]]),  # the first of them, all in older versions
     "left_out_count": Optional(int),
+    "groups": Optional(str | None),  # a digest of the groups that stay in one fold
 }
 
 

@@ -37,7 +37,7 @@ from tnlpad.runs.config import RunConfig, command, departures
 from tnlpad.runs.devices import available_cores
 from tnlpad.runs.own_data import prepare_own_data
 from tnlpad.runs.prepare import Data, prepare_data, prepare_loader, prepare_method, prepare_sets, prepare_statistics
-from tnlpad.runs.saved_samples import save_location, save_samples
+from tnlpad.runs.saved_samples import check_groups, save_location, save_samples
 from tnlpad.training.checkpoint import CheckpointError
 from tnlpad.training.engine import EngineName, can_replay
 from tnlpad.training.loop import Record, Schedule, Trained, chosen, train
@@ -172,6 +172,8 @@ def _divided(config: RunConfig, data: Data) -> AbstractContextManager[None]:
 def _begin(
     folder: RunFolder, config: RunConfig, own: OwnDataset | None, data: Data, backbone: AnyBackbone | None
 ) -> None:
+    if own is not None and config.folds is not None:
+        check_groups(folder.path, own)
     folder.begin(config.to_json())
     if own is not None:
         save_samples(folder.path, own, data, backbone)
@@ -217,6 +219,8 @@ def _finished(folder: RunFolder, config: RunConfig, own: OwnDataset | None, back
         folder.checkpoint_file.unlink()  # left if the process was killed after writing the summary
     folder.check_config(config.to_json())
     finished_summary(folder)
+    if own is not None and config.folds is not None:
+        check_groups(folder.path, own)
     if own is not None:
         save_location(folder.path, own, backbone)
     folder.require_intact()

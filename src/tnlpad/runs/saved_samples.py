@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tnlpad.atomic_files import replacing
 from tnlpad.data.own import OwnDataset
 from tnlpad.data.own.objects import arrow_table
 from tnlpad.data.own.selection import Encoded, Selection
+from tnlpad.errors import DataError
 from tnlpad.features.backbone import Backbone
 from tnlpad.records.samples import has_columns, read_data_file, read_samples, write_decided, write_samples
 from tnlpad.runs.choose_backbone import AnyBackbone
@@ -42,6 +44,7 @@ def save_samples(folder: Path, own: OwnDataset, data: Data, backbone: AnyBackbon
     about = {
         **location(own),
         "fingerprint": own.shape.fingerprint,
+        "groups": _digest_of_groups(own),
         "kind": own.kind,
         "class_names": list(own.class_names),
         "normalisation": {"mean": list(data.normalisation.mean), "std": list(data.normalisation.std)},
@@ -61,6 +64,28 @@ def save_location(folder: Path, own: OwnDataset, backbone: AnyBackbone | None = 
         if samples:
             write_samples(folder, samples | _places(own, order), now)
     write_decided(folder, own.decided)
+
+
+def check_groups(folder: Path, own: OwnDataset) -> None:
+    """Raise `DataError` if a run was begun with other groups: they decide on its folds, and not on its hash."""
+    about = read_data_file(folder)
+    if about is None:
+        return
+    column = about.get("group_column")
+    # Earlier versions recorded the column alone.
+    same = about["groups"] == _digest_of_groups(own) if "groups" in about else column == own.group_column
+    if not same:
+        begun = f"--group {column}" if column is not None else "other groups" if about.get("groups") else "no --group"
+        raise DataError(
+            f"{folder} was started with {begun}, which decides what samples stay in one fold. Start it with the same "
+            "groups as then, or choose another --out."
+        )
+
+
+def _digest_of_groups(own: OwnDataset) -> str | None:
+    if own.groups is None:
+        return None
+    return sha256(json.dumps(sorted(zip(own.ids, own.groups, strict=True))).encode()).hexdigest()
 
 
 def _places(own: OwnDataset, order: Index | None = None) -> dict[str, Any]:
