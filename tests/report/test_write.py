@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -245,7 +246,11 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(runs, t
     monkeypatch.setattr("tnlpad.report.write.DRAWINGS", broken)
     written = write_report(tmp_path / "out", finished_records([runs]), [])
     (problem,) = written.contents.problems
-    assert "the figure tsne cannot be drawn" in str(problem)
+    assert problem.path == tmp_path / "out" / "figures" / "tsne"
+    assert "the figure tsne cannot be drawn from these runs" in problem.reason
+    (problem,) = write_report(tmp_path / "out", [], [], extras={"tsne": {}}).contents.problems
+    assert problem.path == Path("tsne.json")
+    assert "the figure tsne cannot be drawn from it" in problem.reason
     drawn = {figure.name: figure.svg is not None for figure in written.contents.figures}
     assert not drawn["tsne"]
     assert drawn["beta"]

@@ -191,8 +191,9 @@ def _figure(
         if figure is not None:
             findings, conclusion = drawing.findings(records, extras), drawing.conclusion(records, extras)
     except (KeyError, TypeError, ValueError, IndexError) as error:  # data of another version, or edited by hand
-        figure, reason = None, f"the figure {name} cannot be drawn from it ({type(error).__name__}: {error})"
-        problem = Problem(kind="damaged", path=Path(f"{name}.json"), reason=reason)
+        path, source = (Path(f"{name}.json"), "it") if name in extras else (folder / name, "these runs")
+        reason = f"the figure {name} cannot be drawn from {source} ({type(error).__name__}: {error})"
+        figure, problem = None, Problem(kind="damaged", path=path, reason=reason)
     if figure is None:
         return FigureOnPage(name=name, drawing=drawing, findings="", conclusion="", svg=None), [], problem
     folder.mkdir(parents=True, exist_ok=True)
