@@ -119,9 +119,8 @@ def main() -> None:
             "train digits": command("train", "digits", "--set", "epochs=1", "--set", "milestones=1"),
             "train FOLDER": command("train", str(photos), "--set", "epochs=2", "--set", "milestones=1"),
         }
-        run = next(path.parent for path in Path("runs").glob(f"{photos.name}_*/summary.json"))
-        found["suspects RUN"] = command("suspects", str(run))
-        found["suspects RUN --out FOLDER"] = command("suspects", str(run), "--out", "list")
+        found["suspects RUN"] = command("suspects", "latest")
+        found["suspects RUN --out FOLDER"] = command("suspects", "latest", "--out", "list")
     for name, files in found.items():
         print(f"{name}: {len(files)}")
         if listed:

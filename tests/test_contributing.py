@@ -1,7 +1,9 @@
 """The tree in CONTRIBUTING.md lists the folders that exist."""
 
+import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,13 @@ def test_the_tree_lists_every_folder_and_no_other():
     folders = {f"{parent}/" for name in tracked.splitlines() for parent in Path(name).parents if str(parent) != "."}
     kept = {name for name in folders if not name.startswith(("tests/", ".ci/")) and "/templates/" not in name}
     assert listed() - {"tests/"} == kept - {"src/"}
+
+
+@pytest.mark.long
+def test_the_files_of_a_command_are_counted():
+    words = [sys.executable, "-m", "benchmarks.files_per_command"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert counts["a TNLPAD step"] < counts["suspects RUN"] < counts["suspects RUN --out FOLDER"]
+    assert counts["suspects RUN --out FOLDER"] < counts["train FOLDER"]
