@@ -4,7 +4,7 @@ import pytest
 
 from tests.report.test_style import contrast
 from tnlpad.methods import METHODS
-from tnlpad.report.method_styles import ALL_STYLES, METHOD_STYLES, OTHER_STYLES, curve_styles, method_style
+from tnlpad.report.method_styles import ALL_STYLES, METHOD_STYLES, OTHER_STYLES, curve_styles
 from tnlpad.report.style import stylesheet
 
 
@@ -14,7 +14,7 @@ def test_every_method_has_its_own_colour_and_dashes():
         assert len({getattr(style, field) for style in ALL_STYLES}) == len(ALL_STYLES)
     assert len({style.dashes for style in METHOD_STYLES.values()}) == len(METHOD_STYLES)
     assert max(METHOD_STYLES, key=lambda name: METHOD_STYLES[name].width) == "tnlpad"
-    assert method_style("decomposition+gamma+sigma") == method_style("tnlpad")
+    assert curve_styles(["decomposition+gamma+sigma"]) == curve_styles(["tnlpad"]) == [METHOD_STYLES["tnlpad"]]
 
 
 def rhythm(dashes):

@@ -83,11 +83,6 @@ OTHER_STYLES = tuple(
 ALL_STYLES = (*METHOD_STYLES.values(), *OTHER_STYLES)
 
 
-def method_style(row: str) -> CurveStyle:
-    """Return the style of a method or of a row of a paper's table; that of other methods if it is not known."""
-    return METHOD_STYLES.get(METHOD_ALIASES.get(row, row), replace(OTHER_STYLES[0], dashes="3 3"))
-
-
 def curve_styles(rows: Sequence[str]) -> list[CurveStyle]:
     """Return a style for each curve of a figure: the first curve of a method has the method's own.
 

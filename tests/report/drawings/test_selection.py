@@ -3,7 +3,7 @@ import pytest
 
 from tests.report.drawings.conftest import lines, plain, titles
 from tnlpad.report.drawings.selection import DRAWING
-from tnlpad.report.method_styles import method_style
+from tnlpad.report.method_styles import METHOD_STYLES
 from tnlpad.report.style import inline_svg
 
 ONE = {"precision": {"w": (0.6, 0.8, 0.9)}, "size": {"w": (900, 600, 480)}}
@@ -66,7 +66,7 @@ def test_the_run_by_the_recipe_is_drawn_first(make_record):
 def test_ticks_are_whole_epochs_and_colours_are_variables(make_record):
     figure = DRAWING.draw([make_record("dividemix", **ONE)], {})
     assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
-    light = method_style("dividemix").light
+    light = METHOD_STYLES["dividemix"].light
     assert f"var(--m-dividemix, {light})" in inline_svg(figure, "selection", "A title", "Words.")
 
 
