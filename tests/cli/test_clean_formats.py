@@ -115,7 +115,10 @@ def test_a_parquet_file_with_views_is_cleaned(tmp_path):
     """Polars writes texts as views, of which pyarrow cannot select rows."""
     labels = ["a", "b"] * 20
     table = pa.table({"x": np.arange(40) % 7, "label": pa.array(labels, type=pa.string_view())})
-    pq.write_table(table, tmp_path / "data.parquet")
+    try:
+        pq.write_table(table, tmp_path / "data.parquet")
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow does not write views")
     run = trained(tmp_path / "data.parquet", tmp_path / "runs")
     (tmp_path / "review.csv").write_text("id,label\n1,a\n3,\n")
     document("clean", run, "--out", tmp_path / "out.parquet", "--confidence", 1, "--review", tmp_path / "review.csv")
