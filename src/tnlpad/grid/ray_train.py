@@ -243,6 +243,8 @@ def _ray_train() -> ModuleType:
 def _lost(error: Exception, reporter: Reporter, *, again: bool) -> str:
     """Return a sentence about the workers that were lost; raise the error of a worker that failed."""
     failures: dict[int, Exception] = dict(sorted(getattr(error, "worker_failures", {}).items()))
+    # Older versions of Ray wrap what a worker raised.
+    failures = {rank: getattr(failure, "_base_exc", failure) for rank, failure in failures.items()}
     for rank, failure in failures.items():
         if not isinstance(failure, RankFailed):
             continue
