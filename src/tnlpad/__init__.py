@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tnlpad.result import load as load
     from tnlpad.suspects.from_probabilities import find_suspects as find_suspects
 
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 _HOME = {
     "DataError": "tnlpad.errors",
