@@ -254,7 +254,7 @@ def test_what_cannot_be_sent_is_an_error_and_the_worker_goes_on():
     unspeakable, left, local, unreadable, large = outcomes
     assert "Unspeakable" in unspeakable.error
     assert left.error == "SystemExit: enough"
-    assert "pickle" in local.error
+    assert "local object" in local.error
     assert unreadable.error == "ValueError: cannot be read here"
     assert "in _unreadable" in unreadable.traceback
     assert (len(large.value), large.error) == (5_000_000, None)
