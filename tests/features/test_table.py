@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.counted_names import CountedName
 from tnlpad.data.own.mixed import MixedTable
 from tnlpad.errors import DataError
 from tnlpad.features.encoder import ARRAYS, DESCRIPTION, load_encoder
@@ -93,20 +94,9 @@ def test_columns_are_taken_by_name():
         encoder.transform(mixed(np.ones((1, 3)), [["a"], ["yes"], ["x"]]))
 
 
-class Counting(str):
-    """A name that counts with how many others it is compared."""
-
-    compared = 0
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        Counting.compared += 1
-        return str.__eq__(self, other)
-
-
 def test_columns_of_wide_tables_are_not_searched_for_one_after_the_other():
     numbers, categories = np.random.default_rng(0).normal(size=(4, 200)), ["xyxy"] * 100
-    names = [Counting(f"{kind}{place}") for kind, count in (("a", 200), ("k", 100)) for place in range(count)]
+    names = [CountedName(f"{kind}{place}") for kind, count in (("a", 200), ("k", 100)) for place in range(count)]
     table = replace(mixed(numbers, categories, names), category_columns=tuple(names[200:]))
     turned = replace(
         table,
@@ -115,10 +105,10 @@ def test_columns_of_wide_tables_are_not_searched_for_one_after_the_other():
         category_columns=tuple(names[:199:-1]),
     )
     encoder = TableEncoder.fit(table)
-    Counting.compared = 0
+    CountedName.compared = 0
     features = encoder.transform(turned)
     assert encoder.unseen(turned) == {}
-    assert Counting.compared < 10 * len(names)
+    assert CountedName.compared < 10 * len(names)
     assert np.array_equal(features, encoder.transform(table))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.counted_names import CountedName
 from tnlpad.data.own.column_kinds import content_of, embedding_of, kinds_of, text_column, texts_of, wanted_content
 from tnlpad.data.own.columns import TextColumn, without
 from tnlpad.errors import DataError
@@ -226,24 +227,13 @@ def test_gaps_in_wanted_columns_are_counted_and_no_way_to_ignore_them_is_named()
         assert "--ignore" not in str(error.value)
 
 
-class Counting(str):
-    """A name that counts with how many others it is compared."""
-
-    compared = 0
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        Counting.compared += 1
-        return str.__eq__(self, other)
-
-
 def test_columns_by_name_are_not_searched_for_one_after_the_other():
-    names = [Counting(f"a{place}") for place in range(300)]
+    names = [CountedName(f"a{place}") for place in range(300)]
     table = {name: np.zeros(2) for name in names}
-    Counting.compared = 0
+    CountedName.compared = 0
     wanted_content(table, names[::-1], [], WHERE)
     left = without(names[100:200], names, WHERE)
-    assert Counting.compared < 10 * len(names)
+    assert CountedName.compared < 10 * len(names)
     assert left == [*names[:100], *names[200:]]
 
 
